@@ -5,7 +5,10 @@ pub(crate) mod rules;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{AccountId, PaymentId, PaymentMethodId, TransactionId};
+use crate::{
+    AccountId, BundleId, InvoiceId, InvoiceItemId, PaymentId, PaymentMethodId, SubscriptionId,
+    TransactionId,
+};
 
 /// An object that can have custom fields and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -14,6 +17,10 @@ pub enum Object {
     PaymentMethod(PaymentMethodId),
     Payment(PaymentId),
     Transaction { payment: PaymentId, id: TransactionId },
+    Bundle(BundleId),
+    Subscription(SubscriptionId),
+    Invoice(InvoiceId),
+    InvoiceItem(InvoiceItemId),
 }
 
 /// The types of [`Object`].
@@ -23,12 +30,24 @@ pub enum ObjectType {
     PaymentMethod,
     Payment,
     Transaction,
+    Bundle,
+    Subscription,
+    Invoice,
+    InvoiceItem,
 }
 
 impl ObjectType {
     /// All of them, in the order of Kill Bill's names.
-    pub const ALL: [Self; 4] =
-        [Self::Account, Self::Payment, Self::PaymentMethod, Self::Transaction];
+    pub const ALL: [Self; 8] = [
+        Self::Account,
+        Self::Bundle,
+        Self::Invoice,
+        Self::InvoiceItem,
+        Self::Payment,
+        Self::PaymentMethod,
+        Self::Subscription,
+        Self::Transaction,
+    ];
 
     /// The type in stored refusals from before other objects had tags.
     pub(crate) const fn account() -> Self {
@@ -43,6 +62,10 @@ impl ObjectType {
             Self::PaymentMethod => "PAYMENT_METHOD",
             Self::Payment => "PAYMENT",
             Self::Transaction => "TRANSACTION",
+            Self::Bundle => "BUNDLE",
+            Self::Subscription => "SUBSCRIPTION",
+            Self::Invoice => "INVOICE",
+            Self::InvoiceItem => "INVOICE_ITEM",
         }
     }
 }
@@ -55,6 +78,10 @@ impl Object {
             Self::PaymentMethod(_) => ObjectType::PaymentMethod,
             Self::Payment(_) => ObjectType::Payment,
             Self::Transaction { .. } => ObjectType::Transaction,
+            Self::Bundle(_) => ObjectType::Bundle,
+            Self::Subscription(_) => ObjectType::Subscription,
+            Self::Invoice(_) => ObjectType::Invoice,
+            Self::InvoiceItem(_) => ObjectType::InvoiceItem,
         }
     }
 
@@ -65,6 +92,10 @@ impl Object {
             Self::PaymentMethod(id) => id.uuid(),
             Self::Payment(id) => id.uuid(),
             Self::Transaction { id, .. } => id.uuid(),
+            Self::Bundle(id) => id.uuid(),
+            Self::Subscription(id) => id.uuid(),
+            Self::Invoice(id) => id.uuid(),
+            Self::InvoiceItem(id) => id.uuid(),
         }
     }
 }

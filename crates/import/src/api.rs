@@ -231,7 +231,12 @@ impl Found {
     pub(crate) fn belongings(&mut self, of: Object) -> &mut Belongings {
         let payment = match of {
             Object::Payment(payment) | Object::Transaction { payment, .. } => Some(payment),
-            Object::Account(_) | Object::PaymentMethod(_) => None,
+            Object::Account(_)
+            | Object::PaymentMethod(_)
+            | Object::Bundle(_)
+            | Object::Subscription(_)
+            | Object::Invoice(_)
+            | Object::InvoiceItem(_) => None,
         };
         let at = payment.and_then(|id| self.payments.iter().position(|it| it.payment.id == id));
         match at {

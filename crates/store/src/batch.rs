@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::account::blocking_state::BlockingState;
 use domain::account::custom_field::CustomField;
 use domain::change::{
-    AccountChange, Change, ClaimChange, PaymentChange, SettledReply, TenantChange, TimerChange,
+    AccountChange, BillingChange, Change, ClaimChange, PaymentChange, SettledReply, TenantChange,
+    TimerChange,
 };
 use domain::import::AuditEntry;
 use domain::payment::attempt::PaymentVelocity;
@@ -100,8 +101,16 @@ impl<'a> Rows<'a> {
         let seq = entry.seq;
         match change {
             Change::Tenant(TenantChange::CatalogText(it)) => self.catalog_texts.push(it),
-            Change::Tenant(_) | Change::Access(_) | Change::Flag(_) | Change::Billing(_) => {
-                self.take_image(change, seq)
+            Change::Tenant(_) | Change::Access(_) | Change::Flag(_) => {
+                self.take_image(change, seq);
+            }
+            Change::Billing(it) => {
+                if let BillingChange::Bundle(it) = it
+                    && made_here(it.revision, seq)
+                {
+                    self.deltas.count(it.tenant, Counted::Bundles, 1);
+                }
+                self.take_image(change, seq);
             }
             Change::Account(AccountChange::PaymentMethod(it)) => self.take_method(it, seq, before),
             Change::Account(it) => self.take_account(entry, (change, it)),

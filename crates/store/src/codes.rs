@@ -56,8 +56,16 @@ impl Coded for TransactionType {
 }
 
 impl Coded for ObjectType {
-    const ALL: &'static [Self] =
-        &[Self::Account, Self::PaymentMethod, Self::Payment, Self::Transaction];
+    const ALL: &'static [Self] = &[
+        Self::Account,
+        Self::PaymentMethod,
+        Self::Payment,
+        Self::Transaction,
+        Self::Bundle,
+        Self::Subscription,
+        Self::Invoice,
+        Self::InvoiceItem,
+    ];
 }
 
 impl Coded for TimerKind {

@@ -25,6 +25,7 @@ pub enum Counted {
     CustomFields,
     /// Tags that were not removed.
     Tags,
+    Bundles,
 }
 
 impl Counted {
@@ -37,13 +38,20 @@ impl Counted {
             Self::Payments => "payments",
             Self::CustomFields => "custom_fields",
             Self::Tags => "tags",
+            Self::Bundles => "bundles",
         }
     }
 
     fn parse(name: &str) -> Option<Self> {
-        [Self::Accounts, Self::PaymentMethods, Self::Payments, Self::CustomFields, Self::Tags]
-            .into_iter()
-            .find(|counted| counted.name() == name)
+        let all = [
+            Self::Accounts,
+            Self::PaymentMethods,
+            Self::Payments,
+            Self::CustomFields,
+            Self::Tags,
+            Self::Bundles,
+        ];
+        all.into_iter().find(|counted| counted.name() == name)
     }
 }
 

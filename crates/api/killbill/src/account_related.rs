@@ -81,22 +81,15 @@ pub(crate) async fn timeline(call: Call) -> HandlerResult {
     }))
 }
 
-/// Lists the account's bundles by page: none yet.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles/pagination", tag = "Account",
-    operation_id = "bundles_by_page",
-    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
-    responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn bundles_page(call: Call) -> HandlerResult {
-    empty_page(call).await
-}
-
 /// Lists the account's invoices by page: none yet.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
     operation_id = "invoices_by_page",
     params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
     responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn invoices_page(call: Call) -> HandlerResult {
-    empty_page(call).await
+    let window = page::parse(call.query())?;
+    check_account(&call).await?;
+    Ok(page::empty(window))
 }
 
 /// Uses the account's credit for its unpaid invoices, the oldest first.
@@ -110,10 +103,4 @@ pub(crate) async fn rebalance_credit(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     call.submit_change(Command::Billing(BillingCommand::UseCredit(account))).await?;
     Ok(reply::no_content())
-}
-
-async fn empty_page(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
-    check_account(&call).await?;
-    Ok(page::empty(window))
 }

@@ -1,5 +1,6 @@
 //! Audit logs: the changes of a resource, with their actors; `auditLogsWithHistory` adds the values.
 
+pub(crate) mod event;
 mod history;
 
 use domain::account::Person;
@@ -7,13 +8,16 @@ use domain::account::blocking_state::BlockingState;
 use domain::account::custom_field::CustomField;
 use domain::account::email::AccountEmail;
 use domain::account::tag::{Tag, TagDefinition};
+use domain::billing::bundle::Bundle;
+use domain::billing::subscription::Subscription;
 use domain::change::Image as _;
 use domain::import::AuditKind;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::{
-    Account, AccountId, AccountRejection, AttemptId, CustomFieldId, EXTERNAL_PAYMENT, PaymentId,
-    PaymentMethod, PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
+    Account, AccountId, AccountRejection, AttemptId, BillingRejection, BundleId, CustomFieldId,
+    EXTERNAL_PAYMENT, PaymentId, PaymentMethod, PaymentRejection, Rejection, SubscriptionId, TagId,
+    TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -26,6 +30,7 @@ use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
 use crate::reply;
 use crate::request::{Query, printable};
 
+pub(crate) use history::EventImage;
 use history::HistoryJson;
 
 /// The most rows of an account's histories in one response.
@@ -144,6 +149,8 @@ enum Image<'a> {
     Payment(&'a Payment),
     Transaction(&'a Transaction),
     Attempt(&'a PaymentAttempt),
+    Bundle(&'a Bundle),
+    Subscription(&'a Subscription),
 }
 
 impl<'a> Image<'a> {
@@ -160,6 +167,8 @@ impl<'a> Image<'a> {
             .or_else(|| Payment::of(change).map(Self::Payment))
             .or_else(|| Transaction::of(change).map(Self::Transaction))
             .or_else(|| PaymentAttempt::of(change).map(Self::Attempt))
+            .or_else(|| Bundle::of(change).map(Self::Bundle))
+            .or_else(|| Subscription::of(change).map(Self::Subscription))
             .expect("Kill Bill shows no history of other entities")
     }
 
@@ -176,6 +185,8 @@ impl<'a> Image<'a> {
             Self::Payment(it) => ("PAYMENT", it.id.uuid()),
             Self::Transaction(it) => ("TRANSACTION", it.id.uuid()),
             Self::Attempt(it) => ("PAYMENT_ATTEMPT", it.id.uuid()),
+            Self::Bundle(it) => ("BUNDLE", it.id.uuid()),
+            Self::Subscription(it) => ("SUBSCRIPTION", it.id.uuid()),
         }
     }
 
@@ -197,6 +208,8 @@ impl<'a> Image<'a> {
             | Self::PaymentMethod(_)
             | Self::Payment(_)
             | Self::Attempt(_)
+            | Self::Bundle(_)
+            | Self::Subscription(_)
             | Self::Transaction(_) => {
                 if first {
                     "INSERT"
@@ -225,6 +238,8 @@ impl<'a> Image<'a> {
             | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::Attempt(_)
+            | Self::Bundle(_)
+            | Self::Subscription(_)
             | Self::PaymentMethod(_) => ENDED,
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
@@ -424,6 +439,29 @@ pub(crate) async fn attempt_history(call: Call) -> HandlerResult {
         return Err(no_such_object("PAYMENT_ATTEMPT", &id));
     }
     Ok(reply::ok(&with_history(&rows)))
+}
+
+/// The audit of a bundle, with its history. Former keys are not known: each state has the key of now.
+#[utoipa::path(get, path = "/1.0/kb/bundles/{bundleId}/auditLogsWithHistory", tag = "Bundle",
+    operation_id = "bundle_history", params(("bundleId" = Uuid, Path, description = "The bundle")),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn bundle_history(call: Call) -> HandlerResult {
+    let id: BundleId = call.param_id("bundleId")?;
+    let absent = Rejection::Billing(BillingRejection::NoSuchBundle { bundle: id });
+    history(call, HistoryOf::new::<Bundle>(id.uuid()), absent).await
+}
+
+/// The audit of a subscription, with its history.
+#[utoipa::path(get, path = "/1.0/kb/subscriptions/{subscriptionId}/auditLogsWithHistory",
+    tag = "Subscription", operation_id = "subscription_history",
+    params(("subscriptionId" = Uuid, Path, description = "The subscription")),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn subscription_history(call: Call) -> HandlerResult {
+    let id: SubscriptionId = call.param_id("subscriptionId")?;
+    let absent = Rejection::Billing(BillingRejection::NoSuchSubscription { subscription: id });
+    history(call, HistoryOf::new::<Subscription>(id.uuid()), absent).await
 }
 
 /// The audit of a transaction, with its history.

@@ -3,22 +3,30 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use domain::billing::bundle::Bundle;
-use domain::{AccountId, BundleId, TenantNo, Timestamp};
+use domain::billing::bundle::{Bundle, RenameBundle};
+use domain::command::BillingCommand;
+use domain::{AccountId, BundleId, Command, TenantNo, Timestamp};
 use engine::ports::{Page, Queries, StoreError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::accounts::check_account;
 use crate::audit::AuditLogJson;
 use crate::call::{Call, read_id};
-use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::json::{Json, Raw};
 use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::subscriptions::view::{EventJson, Shown, SubscriptionJson, key};
 
+const JSON: Json = Json("BundleJson");
+
 /// The bundles of an account that are listed.
 const ALL: Page = Page { offset: 0, limit: 10_000 };
+
+/// What the URL of a list's next page has always.
+const AUDIT: [(&str, &str); 1] = [("audit", "NONE")];
 
 const BUNDLES_FILTER: &str = "bundlesFilter";
 
@@ -33,6 +41,42 @@ pub(crate) struct BundleJson<'a> {
     subscriptions: Vec<SubscriptionJson<'a>>,
     timeline: TimelineJson<'a>,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = BundleRequest)]
+pub(crate) struct BundleBody<'a> {
+    /// The bundle's new key
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    external_key: Raw<'a>,
+    /// This and the ones below come back from a read, and have no effect.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    account_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    bundle_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    subscriptions: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Object>)]
+    timeline: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+impl BundleBody<'_> {
+    fn key(&self) -> Result<String, Failure> {
+        // They come back from a read.
+        let _ids = [self.account_id, self.bundle_id];
+        let _lists = [self.subscriptions, self.timeline, self.audit_logs];
+        let key = JSON.key("externalKey", self.external_key, class::ENTITLEMENT)?;
+        key.filter(|key| !key.is_empty()).ok_or_else(|| JSON.missing("externalKey"))
+    }
 }
 
 /// Kill Bill's `BundleTimelineJson`.
@@ -76,6 +120,11 @@ impl Found {
         let files = queries.subscriptions_of_bundle(tenant, bundle.id)?;
         let shown = Shown::read(queries, (tenant, bundle.account_id), files, now)?;
         Ok(shown.map(|shown| Self { bundle, shown }))
+    }
+
+    /// Whether one of its subscriptions has not ended.
+    fn is_active(&self) -> bool {
+        self.shown.json().any(|it| !it.has_ended())
     }
 
     pub(crate) fn json(&self) -> BundleJson<'_> {
@@ -148,6 +197,99 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
         Ok(Some(found))
     })
     .await
+}
+
+/// Lists the account's bundles by page, the oldest first.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles/pagination", tag = "Account",
+    operation_id = "bundles_by_page",
+    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [BundleJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
+    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    check_account(&call).await?;
+    let account: AccountId = call.param_id("accountId")?;
+    let path = format!("/1.0/kb/accounts/{account}/bundles/pagination");
+    page::list(&call, options, window, (&path, &AUDIT), move |queries, tenant, page| {
+        queries.bundles(tenant, Some(account), page)
+    })
+    .await
+}
+
+/// Lists the tenant's bundles by page, the oldest first.
+#[utoipa::path(get, path = "/1.0/kb/bundles/pagination", tag = "Bundle", operation_id = "bundles",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [BundleJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
+    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let url = ("/1.0/kb/bundles/pagination", &AUDIT[..]);
+    page::list(&call, options, window, url, |queries, tenant, page| {
+        queries.bundles(tenant, None, page)
+    })
+    .await
+}
+
+/// Searches bundles.
+///
+/// Finds those of an id, of an account's id or of a key. Where there are none, finds all whose key contains the text,
+/// which looks at every bundle of the tenant.
+#[utoipa::path(get, path = "/1.0/kb/bundles/search/{searchKey}", tag = "Bundle",
+    operation_id = "search_bundles",
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [BundleJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let text = call.param("searchKey")?.into_owned();
+    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let path = format!("/1.0/kb/bundles/search/{}", reply::segment(&text));
+    let wanted = text.clone();
+    let named =
+        move |queries: &dyn Queries, tenant, page| queries.bundles_named(tenant, &wanted, page);
+    let containing =
+        move |queries: &dyn Queries, tenant, page| queries.search_bundles(tenant, &text, page);
+    page::search(&call, options, window, (&path, &AUDIT), (named, containing)).await
+}
+
+/// Lists the bundle that has a key: it alone, or none.
+#[utoipa::path(get, path = "/1.0/kb/bundles", tag = "Bundle", operation_id = "bundle_by_key",
+    params(("externalKey" = String, Query),
+        ("includedDeleted" = Option<bool>, Query, description = "Also a bundle whose subscriptions have all ended; of none the list is empty then")),
+    responses((status = 200, body = [BundleJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
+    let key = call.query().text("externalKey")?.map(Cow::into_owned);
+    let Some(key) = key else { return Err(no_such_key("null")) };
+    let includes_ended = call.query().flag("includedDeleted");
+    let (tenant, now, wanted) = (call.tenant(), call.api.engine().clock().now(), key.clone());
+    let found = call.read(move |queries| {
+        let Some(bundle) = queries.bundle_by_key(tenant, &wanted)? else { return Ok(None) };
+        Found::read(queries, tenant, bundle, now)
+    });
+    let found = found.await?.filter(|it| includes_ended || it.is_active());
+    if found.is_none() && !includes_ended {
+        return Err(no_such_key(&key));
+    }
+    Ok(reply::ok(&found.iter().map(Found::json).collect::<Vec<_>>()))
+}
+
+fn no_such_key(key: &str) -> Failure {
+    let message = format!("Could not find a bundle matching key {key}");
+    Failure::coded(code::NO_SUCH_BUNDLE_KEY, message)
+}
+
+/// Gives a bundle another key. A key that another bundle has is refused, whether that bundle is active or not.
+#[utoipa::path(put, path = "/1.0/kb/bundles/{bundleId}/renameKey", tag = "Bundle",
+    operation_id = "rename_bundle", params(("bundleId" = Uuid, Path, description = "The bundle")),
+    request_body = BundleBody<'static>,
+    responses((status = 204, description = "It has the key"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn rename(call: Call) -> HandlerResult {
+    let key = call.body::<BundleBody<'_>>(JSON)?.key()?;
+    let (account, bundle) = of_path(&call).await?;
+    let it = RenameBundle { account, bundle, key };
+    call.submit_change(Command::Billing(BillingCommand::RenameBundle(it))).await?;
+    Ok(reply::no_content())
 }
 
 /// The bundles that a list is to have; `None`: all.

@@ -162,6 +162,8 @@ pub(crate) mod code {
     pub(crate) const TOO_MANY_IN_BUNDLE: Code =
         coded(StatusCode::BAD_REQUEST, 1025, class::SUBSCRIPTION);
     pub(crate) const NO_SUCH_BUNDLE: Code = coded(StatusCode::NOT_FOUND, 1081, class::SUBSCRIPTION);
+    pub(crate) const NO_SUCH_BUNDLE_KEY: Code =
+        coded(StatusCode::NOT_FOUND, 1083, class::SUBSCRIPTION);
     pub(crate) const NO_SUCH_SUBSCRIPTION: Code =
         coded(StatusCode::NOT_FOUND, 1080, class::SUBSCRIPTION);
     pub(crate) const SEVERAL_PLANS_OFFERED: Code =

@@ -77,6 +77,10 @@ impl ObjectNames {
             ObjectType::Transaction => {
                 ("paymentTransactions", "transactionId", "PaymentTransaction")
             }
+            ObjectType::Bundle => ("bundles", "bundleId", "Bundle"),
+            ObjectType::Subscription => ("subscriptions", "subscriptionId", "Subscription"),
+            ObjectType::Invoice => ("invoices", "invoiceId", "Invoice"),
+            ObjectType::InvoiceItem => ("invoiceItems", "invoiceItemId", "InvoiceItem"),
         };
         Self { collection, id, tag }
     }
@@ -118,6 +122,23 @@ pub(crate) async fn find(call: &Call, kind: ObjectType) -> Result<(AccountId, Ob
                 let id = Id::new(id);
                 let found = queries.payment_of_transaction(tenant, id)?.map(|it| it.payment);
                 found.map(|it| (it.account_id, Object::Transaction { payment: it.id, id }))
+            }
+            ObjectType::Bundle => {
+                let found = queries.bundle(tenant, Id::new(id))?;
+                found.map(|it| (it.account_id, Object::Bundle(it.id)))
+            }
+            ObjectType::Subscription => {
+                let found = queries.subscription(tenant, Id::new(id))?.map(|it| it.subscription);
+                found.map(|it| (it.account_id, Object::Subscription(it.id)))
+            }
+            ObjectType::Invoice => {
+                let found = queries.invoice(tenant, Id::new(id))?.map(|it| it.invoice);
+                found.map(|it| (it.account_id, Object::Invoice(it.id)))
+            }
+            ObjectType::InvoiceItem => {
+                let id = Id::new(id);
+                let found = queries.invoice_of_item(tenant, id)?.map(|it| it.invoice);
+                found.map(|it| (it.account_id, Object::InvoiceItem(id)))
             }
         })
     });

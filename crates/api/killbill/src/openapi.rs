@@ -123,7 +123,7 @@ fn name_object(operation: &mut Operation, names: &ObjectNames) {
 }
 
 /// Parameters that several routes have in one meaning. A handler describes those that only its route has.
-const PARAMETERS: [(&str, &str); 27] = [
+const PARAMETERS: [(&str, &str); 31] = [
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -131,9 +131,12 @@ const PARAMETERS: [(&str, &str); 27] = [
         "Fills `accountBalance` and `accountCBA`, 0 as there are no invoices",
     ),
     ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
+    ("bundleId", "The bundle"),
     ("controlPluginName", "A control plugin that decides about the call; repeatable"),
     ("externalKey", "The key that the client gave"),
     ("includedDeleted", "Deleted ones too"),
+    ("invoiceId", "The invoice"),
+    ("invoiceItemId", "The invoice's item"),
     ("keyName", "A key of the tenant's own"),
     ("limit", "100 by default, 10,000 at most"),
     ("objectType", "Only tags of this type of object"),
@@ -146,6 +149,7 @@ const PARAMETERS: [(&str, &str); 27] = [
     ("requestedDate", "A date, or a date and time (ISO 8601)"),
     ("withChildrenItems", "Taken for Kill Bill's clients, and has no effect"),
     ("searchKey", "The text to search for"),
+    ("subscriptionId", "The subscription"),
     ("tagDefinitionId", "The definition's id"),
     ("timeZone", "Of the date in the answer; UTC by default"),
     ("timeoutSec", "Seconds to wait; 5 by default, 600 at most"),

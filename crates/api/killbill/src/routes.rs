@@ -11,7 +11,7 @@ use crate::catalog::{listings, simple_plan, subscribed};
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
-use crate::subscriptions::{bulk, change, dry_run};
+use crate::subscriptions::{bulk, change, dry_run, events};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
@@ -91,7 +91,7 @@ fn of_accounts() -> Vec<Route> {
         read(handler!(account_related::children)),
         read(handler!(account_related::timeline)),
         read(handler!(bundles::list_of_account)),
-        read(handler!(account_related::bundles_page)),
+        read(handler!(bundles::page_of_account)),
         read(handler!(invoices::list_of_account)),
         read(handler!(account_related::invoices_page)),
         read(handler!(invoice_payments::list_of_account)),
@@ -108,8 +108,15 @@ fn of_accounts() -> Vec<Route> {
 }
 
 /// The types of objects that have tags; all types have custom fields.
-const WITH_TAGS: [ObjectType; 3] =
-    [ObjectType::Account, ObjectType::Payment, ObjectType::Transaction];
+const WITH_TAGS: [ObjectType; 7] = [
+    ObjectType::Account,
+    ObjectType::Bundle,
+    ObjectType::Invoice,
+    ObjectType::InvoiceItem,
+    ObjectType::Payment,
+    ObjectType::Subscription,
+    ObjectType::Transaction,
+];
 
 fn of_tags() -> Vec<Route> {
     let of_objects = WITH_TAGS.into_iter().flat_map(|kind| {
@@ -229,14 +236,22 @@ fn of_subscriptions() -> Vec<Route> {
         write("entitlement:create", handler!(subscriptions::create)),
         write("entitlement:create", handler!(bulk::with_add_ons)),
         write("entitlement:create", handler!(bulk::several_with_add_ons)),
+        read(handler!(subscriptions::get_by_key)),
         read(handler!(subscriptions::get)),
+        read(handler!(audit::subscription_history)),
+        read(handler!(events::history)),
         write("entitlement:change_plan", handler!(change::plan)),
         write("entitlement:change_plan", handler!(change::undo)).taking(Takes::Nothing),
         write("entitlement:cancel", handler!(change::cancel)),
         write("entitlement:cancel", handler!(change::uncancel)).taking(Takes::Nothing),
         write("entitlement:change_plan", handler!(change::bill_cycle_day)),
         write("entitlement:change_plan", handler!(change::quantity)),
+        read(handler!(bundles::get_by_key)),
+        read(handler!(bundles::list)),
+        read(handler!(bundles::search)),
         read(handler!(bundles::get)),
+        write("entitlement:create", handler!(bundles::rename)),
+        read(handler!(audit::bundle_history)),
         write("entitlement:pause_resume", handler!(blocking_states::add_to_bundle)),
         write("entitlement:pause_resume", handler!(blocking_states::pause)),
         write("entitlement:pause_resume", handler!(blocking_states::resume)),

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod change;
 pub(crate) mod dry_run;
+pub(crate) mod events;
 mod overrides;
 pub(crate) mod view;
 
@@ -18,7 +19,7 @@ use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::date;
-use crate::error::{ErrorJson, Failure, HandlerResult, class};
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, Raw};
 use crate::reply;
 use crate::request::printable;
@@ -273,6 +274,30 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
     });
     let shown = found.await?.ok_or_else(|| no_such_subscription(id))?;
     let json = shown.json().find(|it| it.is_of(id)).ok_or_else(|| no_such_subscription(id))?;
+    Ok(reply::ok(&json))
+}
+
+/// Reads the subscription that has a key; of several the newest.
+#[utoipa::path(get, path = "/1.0/kb/subscriptions", tag = "Subscription",
+    operation_id = "subscription_by_key", params(("externalKey" = String, Query)),
+    responses((status = 200, body = SubscriptionJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
+    let key = call.query().text("externalKey")?.unwrap_or_default().into_owned();
+    let (tenant, now, wanted) = (call.tenant(), call.api.engine().clock().now(), key.clone());
+    let found = call.read(move |queries| {
+        let Some(file) = queries.subscription_by_key(tenant, &wanted)? else { return Ok(None) };
+        let of_bundle = queries.subscriptions_of_bundle(tenant, file.bundle.id)?;
+        let account = file.subscription.account_id;
+        let shown = Shown::read(queries, (tenant, account), of_bundle, now)?;
+        Ok(shown.map(|shown| (shown, file.subscription.id)))
+    });
+    let absent = || {
+        let message = format!("there is no subscription with the key {}", printable(&key));
+        Failure::coded(code::NO_SUCH_SUBSCRIPTION, message)
+    };
+    let (shown, id) = found.await?.ok_or_else(absent)?;
+    let json = shown.json().find(|it| it.is_of(id)).ok_or_else(absent)?;
     Ok(reply::ok(&json))
 }
 

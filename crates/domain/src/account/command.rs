@@ -298,5 +298,9 @@ fn read_object(
         Object::Payment(payment) | Object::Transaction { payment, .. } => {
             read(PaymentRead::Payment(tenant, payment).into());
         }
+        Object::Bundle(id) => read(BillingRead::Bundle(tenant, id).into()),
+        Object::Subscription(id) => read(BillingRead::Subscription(tenant, id).into()),
+        Object::Invoice(id) => read(BillingRead::Invoice(tenant, id).into()),
+        Object::InvoiceItem(id) => read(BillingRead::Item(tenant, id).into()),
     }
 }

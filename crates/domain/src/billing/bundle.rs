@@ -19,6 +19,14 @@ pub struct Bundle {
     pub revision: Revision,
 }
 
+/// Gives a bundle another key, which no other bundle of the tenant has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenameBundle {
+    pub account: AccountId,
+    pub bundle: BundleId,
+    pub key: String,
+}
+
 impl Keyed for Bundle {
     type Key = (TenantNo, BundleId);
 

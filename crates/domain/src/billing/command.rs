@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
+use crate::billing::bundle::RenameBundle;
 use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
@@ -45,6 +46,7 @@ pub enum BillingCommand {
     Pay(Box<PayInvoice>),
     /// Pays what a tag held up.
     PayUnpaid(PayUnpaid),
+    RenameBundle(RenameBundle),
 }
 
 /// The tags of an account that a run looks at.
@@ -80,6 +82,7 @@ impl BillingCommand {
             Self::Unpark(_) => "UnparkAccount",
             Self::Pay(_) => "PayInvoice",
             Self::PayUnpaid(_) => "PayUnpaidInvoice",
+            Self::RenameBundle(_) => "RenameBundle",
         }
     }
 
@@ -104,6 +107,7 @@ impl BillingCommand {
             Self::UseCredit(account) | Self::Unpark(account) => *account,
             Self::Pay(it) => it.call.account,
             Self::PayUnpaid(it) => it.account,
+            Self::RenameBundle(it) => it.account,
         }
     }
 
@@ -132,7 +136,8 @@ impl BillingCommand {
             | Self::VoidInvoice(_)
             | Self::DeleteCredit(_)
             | Self::UseCredit(_)
-            | Self::Unpark(_) => true,
+            | Self::Unpark(_)
+            | Self::RenameBundle(_) => true,
         }
     }
 
@@ -169,6 +174,10 @@ impl BillingCommand {
                 read_initiate(&it.call, tenant, read);
             }
             Self::PayUnpaid(it) => read_unpaid(it, tenant, read),
+            Self::RenameBundle(it) => {
+                read(BillingRead::Bundle(tenant, it.bundle).into());
+                read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, &it.key)));
+            }
         }
     }
 
@@ -192,7 +201,7 @@ impl BillingCommand {
             | Self::DeleteCredit(_)
             | Self::UseCredit(_)
             | Self::Unpark(_) => true,
-            Self::Pay(_) | Self::PayUnpaid(_) => false,
+            Self::Pay(_) | Self::PayUnpaid(_) | Self::RenameBundle(_) => false,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::change::BillingChange;
 use crate::entity::Entity;
 use crate::rows::{Parts, Rows};
 use crate::source::Source;
-use crate::{AccountId, InvoiceId, InvoiceItemId, RequestId, TenantNo};
+use crate::{AccountId, BundleId, InvoiceId, InvoiceItemId, RequestId, SubscriptionId, TenantNo};
 
 /// A row of subscriptions and invoices that a command may look at: see [`Read`](crate::read::Read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,11 @@ pub enum BillingRead {
     Account(TenantNo, AccountId),
     /// Also the items of its subscriptions since a day, whether they are settled or not.
     ItemsSince(TenantNo, AccountId, Date),
+    Bundle(TenantNo, BundleId),
+    /// Whether it is over or not.
+    Subscription(TenantNo, SubscriptionId),
     Invoice(TenantNo, InvoiceId),
+    Item(TenantNo, InvoiceItemId),
     /// The items of an invoice, and those that they repair.
     ItemsOf(TenantNo, AccountId, InvoiceId),
     /// The newest number of a tenant's invoices.
@@ -37,6 +41,12 @@ pub struct BillingState {
     pub bundles: Parts<Bundle>,
     /// Accounts' subscriptions that are not over.
     pub subscriptions: Parts<Subscription>,
+    /// Bundles that are looked for one by one.
+    pub bundles_by_id: Rows<Bundle>,
+    /// Subscriptions that are looked for one by one; those that are over too.
+    pub subscriptions_by_id: Rows<Subscription>,
+    /// Items that are looked for one by one.
+    pub items_by_id: Rows<InvoiceItem>,
     /// The items of subscriptions that are not settled.
     pub items: Parts<InvoiceItem>,
     /// Accounts whose items are looked for since a day, whether they are settled or not.
@@ -64,7 +74,10 @@ impl BillingState {
                 let since = self.items_since.entry((no, id)).or_insert(day);
                 *since = day.min(*since);
             }
+            BillingRead::Bundle(no, id) => self.bundles_by_id.look_for((no, id)),
+            BillingRead::Subscription(no, id) => self.subscriptions_by_id.look_for((no, id)),
             BillingRead::Invoice(no, id) => self.invoices.look_for((no, id)),
+            BillingRead::Item(no, id) => self.items_by_id.look_for((no, id)),
             BillingRead::ItemsOf(no, account, id) => {
                 self.invoice_items.entry((no, account, id)).or_default();
             }
@@ -79,13 +92,22 @@ impl BillingState {
     pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
         from.rows(&mut self.accounts)?;
         from.parts(&mut self.bundles)?;
-        from.parts(&mut self.subscriptions)
+        from.parts(&mut self.subscriptions)?;
+        from.rows(&mut self.bundles_by_id)?;
+        from.rows(&mut self.subscriptions_by_id)?;
+        from.rows(&mut self.items_by_id)
     }
 
     pub(crate) fn apply(&mut self, change: &BillingChange) {
         match change {
-            BillingChange::Bundle(it) => self.bundles.put(it.clone()),
-            BillingChange::Subscription(it) => self.subscriptions.put((**it).clone()),
+            BillingChange::Bundle(it) => {
+                self.bundles_by_id.put(it.clone());
+                self.bundles.put(it.clone());
+            }
+            BillingChange::Subscription(it) => {
+                self.subscriptions_by_id.put((**it).clone());
+                self.subscriptions.put((**it).clone());
+            }
             BillingChange::Item(it) => {
                 for (of, items) in &mut self.invoice_items {
                     if *of == (it.tenant, it.account_id, it.invoice_id)
@@ -94,6 +116,7 @@ impl BillingState {
                         items.insert(it.id, (**it).clone());
                     }
                 }
+                self.items_by_id.put((**it).clone());
                 self.items.put((**it).clone());
             }
             BillingChange::Account(it) => drop(self.accounts.put(it.clone())),
@@ -125,6 +148,9 @@ impl BillingState {
         let Self {
             bundles,
             subscriptions,
+            bundles_by_id,
+            subscriptions_by_id,
+            items_by_id,
             items,
             invoice_items,
             // Nothing in them is of a person.
@@ -134,11 +160,12 @@ impl BillingState {
             open_invoices: _,
             invoice_numbers: _,
         } = self;
-        bundles.iter_mut().filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
-        let subscriptions = subscriptions.iter_mut();
+        let bundles = bundles.iter_mut().chain(bundles_by_id.iter_mut());
+        bundles.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
+        let subscriptions = subscriptions.iter_mut().chain(subscriptions_by_id.iter_mut());
         subscriptions.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
-        let items =
-            items.iter_mut().chain(invoice_items.values_mut().flat_map(BTreeMap::values_mut));
+        let of_invoices = invoice_items.values_mut().flat_map(BTreeMap::values_mut);
+        let items = items.iter_mut().chain(items_by_id.iter_mut()).chain(of_invoices);
         items.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
     }
 }

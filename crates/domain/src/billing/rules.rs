@@ -14,6 +14,7 @@ mod issue;
 mod manual;
 mod pay;
 mod plan;
+mod rename;
 mod run;
 mod subscribe;
 #[cfg(test)]
@@ -52,5 +53,6 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
         BillingCommand::UseCredit(account) => manual::spend_credit(state, *account, cx),
         BillingCommand::Pay(it) => pay::pay_asked(state, it, cx),
         BillingCommand::PayUnpaid(it) => pay::pay_unpaid(state, it, cx),
+        BillingCommand::RenameBundle(it) => rename::rename(state, it, cx),
     }
 }

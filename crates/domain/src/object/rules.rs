@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::object::Object;
 use crate::state::State;
-use crate::{AccountId, AccountRejection, PaymentRejection, Rejection};
+use crate::{AccountId, AccountRejection, BillingRejection, PaymentRejection, Rejection};
 
 /// Refuses an object that is not there, or not of the account.
 pub(crate) fn find(
@@ -18,6 +18,11 @@ pub(crate) fn find(
         let file = state.payment(cx.tenant, id).filter(|it| it.payment.account_id == account);
         file.ok_or_else(|| PaymentRejection::NotFound { payment: id.to_string() })
     };
+    let billing = &state.billing;
+    let if_own = |of: Option<AccountId>, absent: BillingRejection| match of == Some(account) {
+        true => Ok(()),
+        false => Err(absent.into()),
+    };
     match object {
         Object::Account(id) if id == account => Ok(()),
         Object::Account(id) => Err(AccountRejection::NotFound { id }.into()),
@@ -31,6 +36,23 @@ pub(crate) fn find(
             payment(of)?.transaction(id).map(|_| ()).ok_or_else(|| {
                 PaymentRejection::TransactionNotFound { transaction: id.to_string() }.into()
             })
+        }
+        Object::Bundle(bundle) => {
+            let of = billing.bundles_by_id.get(&(cx.tenant, bundle)).map(|it| it.account_id);
+            if_own(of, BillingRejection::NoSuchBundle { bundle })
+        }
+        Object::Subscription(subscription) => {
+            let found = billing.subscriptions_by_id.get(&(cx.tenant, subscription));
+            let of = found.map(|it| it.account_id);
+            if_own(of, BillingRejection::NoSuchSubscription { subscription })
+        }
+        Object::Invoice(invoice) => {
+            let of = billing.invoices.get(&(cx.tenant, invoice)).map(|it| it.account_id);
+            if_own(of, BillingRejection::NoSuchInvoice { invoice })
+        }
+        Object::InvoiceItem(item) => {
+            let of = billing.items_by_id.get(&(cx.tenant, item)).map(|it| it.account_id);
+            if_own(of, BillingRejection::NoSuchItem { item })
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::billing::Unbillable;
 use domain::billing::account::{AccountBilling, Parked};
-use domain::billing::bundle::Bundle;
+use domain::billing::bundle::{Bundle, RenameBundle};
 use domain::billing::invoice::{
     Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, Manual, OfSubscription,
 };
@@ -556,6 +556,11 @@ fn what_is_done_to_invoices_by_hand() {
         BillingCommand::VoidInvoice(of),
         BillingCommand::DeleteCredit(DeleteCredit { account: id(3), invoice: id(6), item: id(7) }),
         BillingCommand::UseCredit(id(3)),
+        BillingCommand::RenameBundle(RenameBundle {
+            account: id(3),
+            bundle: id(4),
+            key: "x".to_owned(),
+        }),
     ];
     check(
         &commands.map(Command::Billing),

@@ -45,6 +45,13 @@ fn custom_fields() {
     ]) {
         check(&object, expected);
     }
+    let billed = [
+        Object::Bundle(id(2)),
+        Object::Subscription(id(3)),
+        Object::Invoice(id(4)),
+        Object::InvoiceItem(id(5)),
+    ];
+    check(&billed, expect![[r""]]);
     let object = Object::Transaction { payment: id(3), id: id(4) };
     check(
         &Change::Account(AccountChange::CustomField(CustomField {

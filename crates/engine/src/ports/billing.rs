@@ -6,8 +6,9 @@ use domain::billing::subscription::Subscription;
 use domain::{
     AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
 };
+use uuid::Uuid;
 
-use super::{Page, StoreError};
+use super::{Page, Paged, StoreError};
 
 /// An invoice with its items, in the order in which they were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,47 @@ pub trait BillingQueries: Send + Sync {
         account: AccountId,
         page: Page,
     ) -> Result<Vec<Bundle>, StoreError>;
+
+    /// The bundles of a tenant, or of one of its accounts, the oldest first.
+    fn bundles(
+        &self,
+        tenant: TenantNo,
+        of: Option<AccountId>,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError>;
+
+    /// Those that a text names: by their id, by their account's, or by their key.
+    fn bundles_named(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError>;
+
+    /// Those whose key contains a text.
+    fn search_bundles(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError>;
+
+    /// A bundle by its key, which is its id where it has no other.
+    fn bundle_by_key(&self, tenant: TenantNo, key: &str) -> Result<Option<Bundle>, StoreError>;
+
+    /// A subscription by its key, which is its id where it has no other; of several the newest.
+    fn subscription_by_key(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Result<Option<SubscriptionFile>, StoreError>;
+
+    /// The subscriptions whose ids have the same time as an id that is derived from one of them, at most 1,000.
+    fn subscriptions_of_time(
+        &self,
+        tenant: TenantNo,
+        derived: Uuid,
+    ) -> Result<Vec<SubscriptionFile>, StoreError>;
 
     /// A bundle by id.
     fn bundle(&self, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError>;

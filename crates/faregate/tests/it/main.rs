@@ -43,6 +43,7 @@ mod iso8583;
 mod killbill_admin;
 mod killbill_bad_input;
 mod killbill_blocking_states;
+mod killbill_bundles;
 mod killbill_catalog;
 mod killbill_combo;
 mod killbill_currencies;

@@ -21,8 +21,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("/1.0/kb/admin/queues", "*"),
     // A wait.
     ("/1.0/kb/test/queues", "timeoutSec"),
-    // There are neither bundles nor invoices, of which there could be fewer.
-    ("/1.0/kb/accounts/{accountId}/bundles/pagination", "limit"),
+    // There are no invoices, of which there could be fewer.
     ("/1.0/kb/accounts/{accountId}/invoices/pagination", "limit"),
     // Each is in `killbill_simple_plan::a_subscription_has_its_plan_at_a_date`.
     ("/1.0/kb/catalog/plan", "requestedDate"),
@@ -64,7 +63,9 @@ const PROBES: [(&str, &str, &str); 28] = [
 ];
 
 /// The query that a path always needs.
-const ALWAYS: [(&str, &str); 11] = [
+const ALWAYS: [(&str, &str); 13] = [
+    ("/1.0/kb/bundles", "externalKey=walk-bundle"),
+    ("/1.0/kb/subscriptions", "externalKey=walk-subscription"),
     ("/1.0/kb/accounts", "externalKey=walk-account"),
     ("/1.0/kb/paymentMethods", "externalKey=walk-method"),
     ("/1.0/kb/payments", "externalKey=walk-payment"),
@@ -136,7 +137,15 @@ fn pay_a_month(client: &Client, objects: &Objects) {
 /// A tenant that has one of each, so that no list is empty.
 fn world(client: &Client) -> Objects {
     let define = |name: &str| {
-        let types = ["ACCOUNT", "PAYMENT", "TRANSACTION"];
+        let types = [
+            "ACCOUNT",
+            "PAYMENT",
+            "TRANSACTION",
+            "BUNDLE",
+            "SUBSCRIPTION",
+            "INVOICE",
+            "INVOICE_ITEM",
+        ];
         let body = json!({ "name": name, "description": name, "applicableObjectTypes": types });
         id(&client.create("/1.0/kb/tagDefinitions", &body), "id")
     };
@@ -164,8 +173,11 @@ fn world(client: &Client) -> Objects {
         "amount": 5, "billingPeriod": "MONTHLY", "availableBaseProducts": ["Pro"],
     });
     assert_eq!(client.post("/1.0/kb/catalog/simplePlan", &add_on).status, 201);
-    let subscription = json!({ "accountId": account, "planName": "pro-monthly" });
-    let subscription = id(&client.create("/1.0/kb/subscriptions", &subscription), "subscriptionId");
+    let billed = subscribe(client, &account, ["walk-bundle", "walk-subscription"]);
+    for (name, id) in &billed {
+        let collection = name.trim_end_matches("Id");
+        decorate(client, &format!("/1.0/kb/{collection}s/{id}"), tags);
+    }
     let of_account = method(client, &path, ("walk-method", EXTERNAL));
     assert_eq!(client.delete(&format!("/1.0/kb/paymentMethods/{deleted}")).status, 204);
     decorate(client, &format!("/1.0/kb/paymentMethods/{of_account}"), None);
@@ -174,7 +186,7 @@ fn world(client: &Client) -> Objects {
         (id(&paid, "paymentId"), id(&paid["transactions"][0], "transactionId"));
     decorate(client, &format!("/1.0/kb/payments/{payment}"), tags);
     decorate(client, &format!("/1.0/kb/paymentTransactions/{transaction}"), tags);
-    vec![
+    let mut objects = vec![
         ("accountId", account),
         ("paymentMethodId", of_account),
         ("deletedMethodId", deleted),
@@ -182,7 +194,25 @@ fn world(client: &Client) -> Objects {
         ("paymentId", payment),
         ("transactionId", transaction),
         ("tagDefinitionId", stays),
-        ("subscriptionId", subscription),
+    ];
+    objects.extend(billed);
+    objects
+}
+
+/// Subscribes an account: the bundle and the subscription with these keys, and the first invoice with its item.
+fn subscribe(client: &Client, account: &str, [bundle, key]: [&str; 2]) -> Objects {
+    let subscription = json!({
+        "accountId": account, "planName": "pro-monthly", "externalKey": key,
+        "bundleExternalKey": bundle,
+    });
+    let made = client.create("/1.0/kb/subscriptions", &subscription);
+    let invoices = format!("/1.0/kb/accounts/{account}/invoices?includeInvoiceComponents=true");
+    let invoice = client.get(&invoices).json()[0].clone();
+    vec![
+        ("bundleId", id(&made, "bundleId")),
+        ("subscriptionId", id(&made, "subscriptionId")),
+        ("invoiceId", id(&invoice, "invoiceId")),
+        ("invoiceItemId", id(&invoice["items"][0], "invoiceItemId")),
     ]
 }
 
@@ -206,6 +236,7 @@ fn requests(path: &str, name: &str, objects: &Objects) -> [String; 2] {
     let always = ALWAYS.iter().find(|(of, _)| *of == path).map_or("", |(_, query)| query);
     let always = match (path, name) {
         ("/1.0/kb/paymentMethods", "includedDeleted") => "externalKey=walk-deleted",
+        ("/1.0/kb/bundles", "includedDeleted") => "externalKey=nothing",
         _ => always,
     };
     let probe = PROBES.iter().find(|(of, ..)| *of == name);
@@ -288,6 +319,8 @@ fn the_next_page_keeps_every_parameter() {
     method(&client, &second, ("walk-method-2", EXTERNAL));
     pay(&client, (&second, &paying), ("walk-payment-2", "walk-transaction-2"));
     decorate(&client, &second, None);
+    let id = second.trim_start_matches("/1.0/kb/accounts/");
+    subscribe(&client, id, ["walk-bundle-2", "walk-subscription-2"]);
     let info = "withPluginInfo=true";
     let of_payments =
         format!("pluginName={SIMULATOR}&withAttempts=true&{info}&pluginProperty=a%3Db");
@@ -306,6 +339,8 @@ fn the_next_page_keeps_every_parameter() {
         ("/1.0/kb/customFields/search", "objectType=ACCOUNT&fieldName=colour&fieldValue=blue"),
         ("/1.0/kb/tags/pagination", ""),
         ("/1.0/kb/tags/search/walk-", ""),
+        ("/1.0/kb/bundles/pagination", ""),
+        ("/1.0/kb/bundles/search/walk-", ""),
     ] {
         let full = format!("{path}?limit=1&offset=0&audit=FULL&{query}");
         let first = client.get(&full);

@@ -5,14 +5,20 @@ use std::sync::LazyLock;
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::Invoice;
 use domain::billing::subscription::Subscription;
+use domain::claim::ClaimKind;
 use domain::{
     AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
 };
-use engine::ports::{AccountSums, BillingQueries, InvoiceFile, Page, StoreError, SubscriptionFile};
+use engine::ports::{
+    AccountSums, BillingQueries, InvoiceFile, Page, Paged, StoreError, SubscriptionFile,
+};
+use uuid::Uuid;
 
+use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Reader, Value};
 use crate::tables::{ACCOUNT_BILLING, BUNDLE, INVOICE, INVOICE_ITEM, SUBSCRIPTION};
+use crate::totals::Counted;
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 
@@ -20,12 +26,24 @@ static SELECT_BUNDLE: LazyLock<String> = LazyLock::new(|| BUNDLE.select(BY_ID));
 static SELECT_BUNDLES: LazyLock<String> = LazyLock::new(|| {
     BUNDLE.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
 });
+static SELECT_ALL_BUNDLES: LazyLock<String> =
+    LazyLock::new(|| BUNDLE.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3"));
 static SELECT_SUBSCRIPTION: LazyLock<String> = LazyLock::new(|| SUBSCRIPTION.select(BY_ID));
 static SELECT_SUBSCRIPTIONS: LazyLock<String> = LazyLock::new(|| {
     SUBSCRIPTION.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
 });
 static SELECT_OF_BUNDLE: LazyLock<String> =
     LazyLock::new(|| SUBSCRIPTION.select("WHERE tenant = ?1 AND bundle_id = ?2 ORDER BY id"));
+/// The condition of the index is repeated, so that the database takes it.
+static SELECT_BY_KEY: LazyLock<String> = LazyLock::new(|| {
+    SUBSCRIPTION.select(
+        "WHERE tenant = ?1 AND external_key = ?2 AND external_key IS NOT NULL \
+         ORDER BY id DESC LIMIT 1",
+    )
+});
+static SELECT_OF_TIME: LazyLock<String> = LazyLock::new(|| {
+    SUBSCRIPTION.select("WHERE tenant = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 1000")
+});
 static SELECT_INVOICE: LazyLock<String> = LazyLock::new(|| INVOICE.select(BY_ID));
 static SELECT_BY_NUMBER: LazyLock<String> =
     LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND number = ?2"));
@@ -56,11 +74,39 @@ impl BillingQueries for SqlQueries {
     ) -> Result<Option<SubscriptionFile>, StoreError> {
         self.snapshot(|reader| {
             let key = [tenant.into(), id.into()];
-            let found =
-                reader.query_one(&SELECT_SUBSCRIPTION, &key, |cells| SUBSCRIPTION.row(cells))?;
-            let Some(subscription) = found else { return Ok(None) };
-            let bundle = bundle(reader, tenant, subscription.bundle_id)?;
-            Ok(bundle.map(|bundle| SubscriptionFile { subscription, bundle }))
+            subscription(reader, &SELECT_SUBSCRIPTION, &key)
+        })
+    }
+
+    fn subscription_by_key(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Result<Option<SubscriptionFile>, StoreError> {
+        self.snapshot(|reader| {
+            let of = [tenant.into(), key.into()];
+            let found = subscription(reader, &SELECT_BY_KEY, &of)?;
+            let Some(id) = window::spelled_id(key).filter(|_| found.is_none()) else {
+                return Ok(found);
+            };
+            let found = subscription(reader, &SELECT_SUBSCRIPTION, &[tenant.into(), id.into()])?;
+            Ok(found.filter(|it| it.subscription.external_key.is_none()))
+        })
+    }
+
+    fn subscriptions_of_time(
+        &self,
+        tenant: TenantNo,
+        derived: Uuid,
+    ) -> Result<Vec<SubscriptionFile>, StoreError> {
+        self.snapshot(|reader| {
+            const TIME: u128 = u128::MAX << 80;
+            let first = Uuid::from_u128(derived.as_u128() & TIME);
+            let last = Uuid::from_u128(derived.as_u128() | !TIME);
+            let of = [tenant.into(), first.into(), last.into()];
+            let found = reader.query(&SELECT_OF_TIME, &of, |cells| SUBSCRIPTION.row(cells))?;
+            let files = found.into_iter().map(|it| with_bundle(reader, it));
+            files.filter_map(Result::transpose).collect()
         })
     }
 
@@ -117,6 +163,69 @@ impl BillingQueries for SqlQueries {
         })
     }
 
+    fn bundles(
+        &self,
+        tenant: TenantNo,
+        of: Option<AccountId>,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError> {
+        self.snapshot(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            let Some(account) = of else {
+                let window = [tenant.into(), limit, offset];
+                let items =
+                    reader.query(&SELECT_ALL_BUNDLES, &window, |cells| BUNDLE.row(cells))?;
+                let all = window::total(reader, tenant, Counted::Bundles, None)?;
+                return Ok(Paged { items, matching: all, all });
+            };
+            let window = [tenant.into(), account.into(), limit, offset];
+            let items = reader.query(&SELECT_BUNDLES, &window, |cells| BUNDLE.row(cells))?;
+            let sql = "SELECT count(*) FROM bundle WHERE tenant = ?1 AND account_id = ?2";
+            let all = window::count(reader, sql, &[tenant.into(), account.into()])?;
+            Ok(Paged { items, matching: all.unsigned_abs(), all: all.unsigned_abs() })
+        })
+    }
+
+    fn bundles_named(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError> {
+        const SQL: &str = "SELECT id FROM bundle WHERE tenant = ?1 AND id = ?2 \
+            UNION SELECT id FROM bundle WHERE tenant = ?1 AND account_id = ?2 \
+            UNION SELECT id FROM bundle WHERE tenant = ?1 AND id = ?3 ORDER BY 1 LIMIT ?4";
+        let key = &self.seek(tenant, ClaimKind::Bundle, text);
+        self.snapshot(|reader| {
+            let by_key = bundle_by_key(reader, key)?.map(|it| it.id);
+            let id = Uuid::try_parse(text).ok();
+            let of = [tenant.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+            found(reader, tenant, (SQL, &of), page)
+        })
+    }
+
+    fn search_bundles(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<Bundle>, StoreError> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            let key = window::like("external_key", 2);
+            format!("SELECT id FROM bundle WHERE tenant = ?1 AND {key} ORDER BY id LIMIT ?3")
+        });
+        self.snapshot(|reader| {
+            let pattern = window::containing(text);
+            let of = [tenant.into(), (&pattern).into(), MATCHES_MAX.into()];
+            found(reader, tenant, (&SQL, &of), page)
+        })
+    }
+
+    fn bundle_by_key(&self, tenant: TenantNo, key: &str) -> Result<Option<Bundle>, StoreError> {
+        let key = &self.seek(tenant, ClaimKind::Bundle, key);
+        self.snapshot(|reader| bundle_by_key(reader, key))
+    }
+
     fn bundle(&self, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError> {
         self.read(|reader| bundle(reader, tenant, id))
     }
@@ -167,6 +276,40 @@ impl BillingQueries for SqlQueries {
 
 fn bundle(reader: &Reader, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError> {
     reader.query_one(&SELECT_BUNDLE, &[tenant.into(), id.into()], |cells| BUNDLE.row(cells))
+}
+
+fn bundle_by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<Bundle>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = bundle(reader, key.tenant, BundleId::new(id))?;
+    Ok(found.filter(|it| it.external_key.as_deref() == external_key))
+}
+
+/// The bundles that a search finds.
+fn found(
+    reader: &Reader,
+    tenant: TenantNo,
+    search: (&str, &[Value<'_>]),
+    page: Page,
+) -> Result<Paged<Bundle>, StoreError> {
+    let all = window::total(reader, tenant, Counted::Bundles, None)?;
+    window::find(reader, search, page, all, |id| bundle(reader, tenant, BundleId::new(id)))
+}
+
+fn subscription(
+    reader: &Reader,
+    sql: &str,
+    of: &[Value<'_>],
+) -> Result<Option<SubscriptionFile>, StoreError> {
+    let found = reader.query_one(sql, of, |cells| SUBSCRIPTION.row(cells))?;
+    Ok(found.map(|it| with_bundle(reader, it)).transpose()?.flatten())
+}
+
+fn with_bundle(
+    reader: &Reader,
+    subscription: Subscription,
+) -> Result<Option<SubscriptionFile>, StoreError> {
+    let bundle = bundle(reader, subscription.tenant, subscription.bundle_id)?;
+    Ok(bundle.map(|bundle| SubscriptionFile { subscription, bundle }))
 }
 
 fn one(reader: &Reader, sql: &str, key: &[Value<'_>]) -> Result<Option<InvoiceFile>, StoreError> {

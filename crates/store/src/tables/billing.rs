@@ -50,6 +50,7 @@ pub static BUNDLE: TableOf<Bundle> = TableOf::<Bundle>::new(
         layout: Layout::Indexed,
         indexes: &[index("bundle_by_account", "tenant, account_id, id")],
         exported: &["id"],
+        history: Some("id"),
         ..CHECKED
     },
     &[
@@ -59,6 +60,7 @@ pub static BUNDLE: TableOf<Bundle> = TableOf::<Bundle>::new(
         text("external_key").erased().of(|it, _| it.external_key.as_ref().into()),
         int("created_at_us").fixed().of(|it, _| it.created_at.into()),
         int("seq").of(|it, _| it.revision.seq.into()),
+        text("external_key_folded").erased().of(|it, cx| cx.folded(it.external_key.as_ref())),
     ],
     |cells| {
         Ok(Bundle {
@@ -87,8 +89,10 @@ pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
         indexes: &[
             index("subscription_by_account", "tenant, account_id, id"),
             index("subscription_by_bundle", "tenant, bundle_id, id"),
+            only("subscription_by_key", "tenant, external_key, id", "external_key IS NOT NULL"),
         ],
         exported: &["id"],
+        history: Some("id"),
         ..CHECKED
     },
     &[

@@ -172,7 +172,13 @@ pub(crate) fn custom_field_value(
 fn payment_of(object: Object) -> Value<'static> {
     match object {
         Object::Transaction { payment, .. } => payment.into(),
-        Object::Account(_) | Object::PaymentMethod(_) | Object::Payment(_) => Value::Null,
+        Object::Account(_)
+        | Object::PaymentMethod(_)
+        | Object::Payment(_)
+        | Object::Bundle(_)
+        | Object::Subscription(_)
+        | Object::Invoice(_)
+        | Object::InvoiceItem(_) => Value::Null,
     }
 }
 
@@ -185,6 +191,10 @@ fn object_of(
         (ObjectType::Account, None) => Object::Account(domain::Id::new(id)),
         (ObjectType::PaymentMethod, None) => Object::PaymentMethod(domain::Id::new(id)),
         (ObjectType::Payment, None) => Object::Payment(domain::Id::new(id)),
+        (ObjectType::Bundle, None) => Object::Bundle(domain::Id::new(id)),
+        (ObjectType::Subscription, None) => Object::Subscription(domain::Id::new(id)),
+        (ObjectType::Invoice, None) => Object::Invoice(domain::Id::new(id)),
+        (ObjectType::InvoiceItem, None) => Object::InvoiceItem(domain::Id::new(id)),
         (ObjectType::Transaction, Some(payment)) => {
             Object::Transaction { payment, id: domain::Id::new(id) }
         }
@@ -192,7 +202,11 @@ fn object_of(
             ObjectType::Account
             | ObjectType::PaymentMethod
             | ObjectType::Payment
-            | ObjectType::Transaction,
+            | ObjectType::Transaction
+            | ObjectType::Bundle
+            | ObjectType::Subscription
+            | ObjectType::Invoice
+            | ObjectType::InvoiceItem,
             _,
         ) => return Err(cells.corrupt("is of a payment if its object is a transaction")),
     })

@@ -37,6 +37,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Tags,
         "SELECT tenant, '', count(*) FROM object_tag WHERE active = 1 GROUP BY tenant",
     )?;
+    count(
+        reader,
+        &mut counted,
+        Counted::Bundles,
+        "SELECT tenant, '', count(*) FROM bundle GROUP BY tenant",
+    )?;
     let sql = format!(
         "SELECT tenant, '', count(*) FROM custom_field WHERE {} GROUP BY tenant",
         crate::tables::SHOWN

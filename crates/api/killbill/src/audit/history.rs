@@ -7,11 +7,13 @@ use domain::account::blocking_state::BlockingState;
 use domain::account::custom_field::CustomField;
 use domain::account::email::AccountEmail;
 use domain::account::tag::{Tag, TagDefinition};
+use domain::billing::bundle::Bundle;
+use domain::billing::subscription::Subscription;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, Transaction, TransactionStatus};
 use domain::{
-    Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp,
-    TransactionId,
+    Account, AccountId, Currency, PaymentMethod, PaymentMethodId, SubscriptionId, TenantNo,
+    Timestamp, TransactionId,
 };
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -39,6 +41,17 @@ pub(super) struct HistoryJson<'a> {
     table_name: &'static str,
 }
 
+/// An event as a subscription shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct EventImage<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) kind: &'static str,
+    pub(crate) effective_date: &'a str,
+    pub(crate) plan: &'a str,
+    pub(crate) phase: &'a str,
+    pub(crate) price_list: &'a str,
+}
+
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Columns<'a> {
@@ -52,6 +65,9 @@ enum Columns<'a> {
     Payment(PaymentColumns<'a>),
     Transaction(Box<TransactionColumns<'a>>),
     Attempt(Box<AttemptColumns<'a>>),
+    Bundle(BundleColumns<'a>),
+    Subscription(SubscriptionColumns<'a>),
+    Event(Box<EventColumns<'a>>),
 }
 
 #[derive(Serialize)]
@@ -178,6 +194,40 @@ struct AttemptColumns<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct BundleColumns<'a> {
+    external_key: Cow<'a, str>,
+    account_id: Uuid,
+    original_created_date: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubscriptionColumns<'a> {
+    bundle_id: Uuid,
+    external_key: Cow<'a, str>,
+    category: &'static str,
+    start_date: String,
+    charged_through_date: Option<String>,
+    /// Always false: none is brought over.
+    migrated: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventColumns<'a> {
+    event_type: &'static str,
+    effective_date: &'a str,
+    subscription_id: Uuid,
+    plan_name: &'a str,
+    phase_name: &'a str,
+    price_list_name: &'a str,
+    /// Always true: what is taken back is not shown.
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct TransactionColumns<'a> {
     /// Always null: an attempt names its transaction.
     attempt_id: Option<Uuid>,
@@ -212,6 +262,29 @@ impl<'a> HistoryJson<'a> {
             table_name,
         }
     }
+
+    /// That of an event which this entry of its subscription has.
+    pub(super) fn of_event(
+        entry: &Entry<'a>,
+        (of, event): (SubscriptionId, EventImage<'a>),
+    ) -> Self {
+        let columns = Columns::Event(Box::new(EventColumns {
+            event_type: event.kind,
+            effective_date: event.effective_date,
+            subscription_id: of.uuid(),
+            plan_name: event.plan,
+            phase_name: event.phase,
+            price_list_name: event.price_list,
+            is_active: true,
+            active: true,
+        }));
+        Self {
+            columns,
+            history_table_name: "SUBSCRIPTION_EVENT_HISTORY",
+            table_name: "SUBSCRIPTION_EVENTS",
+            ..Self::of(entry)
+        }
+    }
 }
 
 /// Kill Bill's table of the record's history, and that of the record.
@@ -226,6 +299,8 @@ const fn tables(image: Image<'_>) -> (&'static str, &'static str) {
         Image::PaymentMethod(_) => ("PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS"),
         Image::Payment(_) => ("PAYMENT_HISTORY", "PAYMENTS"),
         Image::Attempt(_) => ("PAYMENT_ATTEMPT_HISTORY", "PAYMENT_ATTEMPTS"),
+        Image::Bundle(_) => ("BUNDLE_HISTORY", "BUNDLES"),
+        Image::Subscription(_) => ("SUBSCRIPTION_HISTORY", "SUBSCRIPTIONS"),
         Image::Transaction(_) => ("PAYMENT_TRANSACTION_HISTORY", "PAYMENT_TRANSACTIONS"),
     }
 }
@@ -242,6 +317,8 @@ impl<'a> Columns<'a> {
             Image::PaymentMethod(it) => Self::PaymentMethod(payment_method_columns(it)),
             Image::Payment(it) => Self::Payment(payment_columns(it, entry)),
             Image::Attempt(it) => Self::Attempt(Box::new(attempt_columns(it))),
+            Image::Bundle(it) => Self::Bundle(bundle_columns(it)),
+            Image::Subscription(it) => Self::Subscription(subscription_columns(it)),
             Image::Transaction(it) => {
                 Self::Transaction(Box::new(transaction_columns(it, entry.stage)))
             }
@@ -262,6 +339,8 @@ pub(super) fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
         Image::Transaction(it) => (it.tenant, it.account_id, it.effective_at),
         Image::Attempt(it) => (it.tenant, it.account_id, it.created_at),
+        Image::Bundle(it) => (it.tenant, it.account_id, it.created_at),
+        Image::Subscription(it) => (it.tenant, it.account_id, it.created_at),
     }
 }
 
@@ -394,6 +473,25 @@ fn attempt_columns(it: &PaymentAttempt) -> AttemptColumns<'_> {
         currency: it.currency.code(),
         plugin_name: it.plugins.join(","),
         plugin_properties: PropertyJson::all(&it.properties),
+    }
+}
+
+fn bundle_columns(it: &Bundle) -> BundleColumns<'_> {
+    BundleColumns {
+        external_key: key_or_id(it.external_key.as_ref(), it.id.uuid()),
+        account_id: it.account_id.uuid(),
+        original_created_date: rfc3339_second(it.created_at),
+    }
+}
+
+fn subscription_columns(it: &Subscription) -> SubscriptionColumns<'_> {
+    SubscriptionColumns {
+        bundle_id: it.bundle_id.uuid(),
+        external_key: key_or_id(it.external_key.as_ref(), it.id.uuid()),
+        category: it.category.name(),
+        start_date: rfc3339_second(it.starts_at()),
+        charged_through_date: it.charged_through.map(|it| it.to_string()),
+        migrated: false,
     }
 }
 

@@ -23,6 +23,9 @@ use uuid::Uuid;
 use crate::amount::Number;
 use crate::audit::AuditLogJson;
 
+const CANCELLED: &str = "CANCELLED";
+const EXPIRED: &str = "EXPIRED";
+
 /// The services that events of subscriptions are of, beside that of entitlements.
 const BILLING_SERVICE: &str = "billing-service";
 const BOTH: &str = "entitlement+billing-service";
@@ -66,6 +69,14 @@ impl SubscriptionJson<'_> {
     pub(crate) fn is_of(&self, id: SubscriptionId) -> bool {
         self.subscription_id == id.uuid()
     }
+
+    pub(crate) fn event(&self, id: Uuid) -> Option<&EventJson<'_>> {
+        self.events.iter().find(|it| it.event_id == id)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        [CANCELLED, EXPIRED].contains(&self.state)
+    }
 }
 
 /// Kill Bill's `EventSubscriptionJson`.
@@ -74,19 +85,25 @@ impl SubscriptionJson<'_> {
 pub(crate) struct EventJson<'a> {
     event_id: Uuid,
     billing_period: &'static str,
-    effective_date: String,
+    pub(crate) effective_date: String,
     catalog_effective_date: String,
     #[schema(value_type = String)]
-    plan: Cow<'a, str>,
+    pub(crate) plan: Cow<'a, str>,
     product: &'a str,
-    price_list: &'a str,
-    event_type: &'static str,
+    pub(crate) price_list: &'a str,
+    pub(crate) event_type: &'static str,
     is_blocked_billing: bool,
     is_blocked_entitlement: bool,
     service_name: &'a str,
     service_state_name: &'a str,
-    phase: String,
+    pub(crate) phase: String,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// The id of a subscription's event, which has no row of its own: it follows from its place among all events of the
+/// subscription.
+pub(crate) fn event_id(of: SubscriptionId, ordinal: u32) -> Uuid {
+    RequestId(of.uuid()).entity::<domain::kind::Subscription>(ordinal).uuid()
 }
 
 /// An event with its time.
@@ -202,8 +219,8 @@ impl Shown {
     fn state(&self, it: &Subscription) -> &'static str {
         let has_ended = |at: Timestamp| at <= self.now;
         match it.transitions.last().map(|it| &it.to) {
-            Some(To::Expired) if it.ends_at().is_some_and(has_ended) => "EXPIRED",
-            _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => "CANCELLED",
+            Some(To::Expired) if it.ends_at().is_some_and(has_ended) => EXPIRED,
+            _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => CANCELLED,
             _ if it.entitled_from > self.now => "PENDING",
             _ if blocks_at(&self.states(it), self.now).entitlement => "BLOCKED",
             _ => "ACTIVE",
@@ -291,8 +308,7 @@ impl Shown {
         events.sort_by_key(|it| it.at);
         let mut shown: Vec<_> = events.into_iter().map(|it| it.json).collect();
         for (ordinal, event) in (0_u32..).zip(&mut shown) {
-            let id = RequestId(it.id.uuid()).entity::<domain::kind::Subscription>(ordinal);
-            event.event_id = id.uuid();
+            event.event_id = event_id(it.id, ordinal);
         }
         shown
     }

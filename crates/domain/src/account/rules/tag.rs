@@ -153,7 +153,9 @@ pub(crate) fn fits(
     let (applies, name) = match definition {
         DefinitionRef::Control(tag) => {
             let definition = tag.definition();
-            (definition.applies_to == on.name(), definition.name.to_owned())
+            // Nothing is written off yet, so that the tag would promise what is not done.
+            let takes_effect = tag != ControlTag::WrittenOff;
+            (takes_effect && definition.applies_to == on.name(), definition.name.to_owned())
         }
         DefinitionRef::Own(id) => {
             let known = own(id).ok_or(AccountRejection::TagDefinitionNotFound { id })?;

@@ -40,6 +40,7 @@ pub fn rows() -> Vec<Row> {
         payments(),
         transactions(),
         security(),
+        billed(),
         billing(),
         catalogs(),
         others(),
@@ -356,8 +357,81 @@ fn security() -> Vec<Row> {
     ]
 }
 
+/// Tags and custom fields of what an account is billed by.
+fn billed() -> Vec<Row> {
+    const OWN_TAG: &str = r#"["{tagDefinitionId}"]"#;
+    const NEW: &str = r#"[{"name":"n","value":"v"}]"#;
+    // The field is an account's.
+    const CHANGED: &str = r#"[{"customFieldId":"{customFieldId}","value":"v"}]"#;
+    let add = may("custom_field:add");
+    let update = may("custom_field:update");
+    let delete = may("custom_field:delete");
+    vec![
+        row("GET /1.0/kb/bundles/{bundleId}/tags", READ).of_object(),
+        row("POST /1.0/kb/bundles/{bundleId}/tags", may("tag:add")).body(OWN_TAG).of_object(),
+        row("DELETE /1.0/kb/bundles/{bundleId}/tags", may("tag:delete")).of_object(),
+        row("GET /1.0/kb/invoices/{invoiceId}/tags", READ).of_object(),
+        row("POST /1.0/kb/invoices/{invoiceId}/tags", may("tag:add")).body(OWN_TAG).of_object(),
+        row("DELETE /1.0/kb/invoices/{invoiceId}/tags", may("tag:delete")).of_object(),
+        row("GET /1.0/kb/invoiceItems/{invoiceItemId}/tags", READ).of_object(),
+        row("POST /1.0/kb/invoiceItems/{invoiceItemId}/tags", may("tag:add"))
+            .body(OWN_TAG)
+            .of_object(),
+        row("DELETE /1.0/kb/invoiceItems/{invoiceItemId}/tags", may("tag:delete")).of_object(),
+        row("GET /1.0/kb/subscriptions/{subscriptionId}/tags", READ).of_object(),
+        row("POST /1.0/kb/subscriptions/{subscriptionId}/tags", may("tag:add"))
+            .body(OWN_TAG)
+            .of_object(),
+        row("DELETE /1.0/kb/subscriptions/{subscriptionId}/tags", may("tag:delete")).of_object(),
+        row("GET /1.0/kb/bundles/{bundleId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/bundles/{bundleId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/bundles/{bundleId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/bundles/{bundleId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/invoices/{invoiceId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/invoices/{invoiceId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/invoices/{invoiceId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/invoices/{invoiceId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/invoiceItems/{invoiceItemId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/invoiceItems/{invoiceItemId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/invoiceItems/{invoiceItemId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/invoiceItems/{invoiceItemId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/subscriptions/{subscriptionId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/subscriptions/{subscriptionId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/subscriptions/{subscriptionId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/subscriptions/{subscriptionId}/customFields", delete).of_object(),
+    ]
+}
+
 fn billing() -> Vec<Row> {
     vec![
+        row("GET /1.0/kb/bundles", READ)
+            .at("/1.0/kb/bundles?externalKey=canary%20bundle")
+            .of_object(),
+        row("GET /1.0/kb/bundles/pagination", READ),
+        row("GET /1.0/kb/bundles/search/{searchKey}", READ),
+        row("GET /1.0/kb/bundles/{bundleId}/auditLogsWithHistory", READ).of_object(),
+        row("PUT /1.0/kb/bundles/{bundleId}/renameKey", may("entitlement:create"))
+            .body(r#"{"externalKey":"canary bundle"}"#)
+            .of_object(),
+        row("GET /1.0/kb/subscriptions", READ)
+            .at("/1.0/kb/subscriptions?externalKey=canary%20subscription")
+            .of_object(),
+        row("GET /1.0/kb/subscriptions/{subscriptionId}/auditLogsWithHistory", READ).of_object(),
+        row("GET /1.0/kb/subscriptions/events/{eventId}/auditLogsWithHistory", READ)
+            .at("/1.0/kb/subscriptions/events/{subscriptionEventId}/auditLogsWithHistory")
+            .of_object(),
         row("POST /1.0/kb/subscriptions", may("entitlement:create"))
             .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
             .of_object(),

@@ -300,7 +300,9 @@ impl World {
         assert_eq!(added.status, 201, "{}", added.text());
         let definition = json!({
             "name": CANARY, "description": CANARY,
-            "applicableObjectTypes": ["ACCOUNT", "PAYMENT", "TRANSACTION"],
+            "applicableObjectTypes": [
+                "ACCOUNT", "PAYMENT", "TRANSACTION", "BUNDLE", "SUBSCRIPTION", "INVOICE", "INVOICE_ITEM",
+            ],
         });
         let made = admin.post("/1.0/kb/tagDefinitions", &definition);
         let definition = made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
@@ -425,7 +427,11 @@ impl World {
         self.objects.add("subscriberId", text(&account, "accountId"));
         self.objects.add("subscriptionId", text(&subscription, "subscriptionId"));
         self.objects.add("bundleId", text(&subscription, "bundleId"));
-        let invoices = format!("/1.0/kb/accounts/{}/invoices", text(&account, "accountId"));
+        self.objects.add("subscriptionEventId", text(&subscription["events"][0], "eventId"));
+        let invoices = format!(
+            "/1.0/kb/accounts/{}/invoices?includeInvoiceComponents=true",
+            text(&account, "accountId")
+        );
         let invoice = admin.get(&invoices).json()[0].clone();
         self.objects.add("invoiceId", text(&invoice, "invoiceId"));
         self.objects.add("invoiceNumber", text(&invoice, "invoiceNumber"));
@@ -441,6 +447,7 @@ impl World {
         self.objects.add("creditItemId", text(made, "invoiceItemId"));
         let found = admin.get(&format!("/1.0/kb/invoices/{}", text(&invoice, "invoiceId"))).json();
         self.objects.add("itemId", text(&found["items"][0], "invoiceItemId"));
+        self.objects.add("invoiceItemId", text(&invoice["items"][0], "invoiceItemId"));
     }
 
     fn add_catalog(&self) {
