@@ -73,7 +73,10 @@ pub(crate) fn add_simple_plan(state: &State, it: &SimplePlan, cx: &mut Context) 
     let current = sold.get(later.saturating_sub(1)).copied();
     let mut catalog = match current {
         Some(version) => (*version.catalog).clone(),
-        None => Catalog::of_simple_plans(Timestamp(cx.now.millis() * 1_000)),
+        // Clients name times to the second.
+        None => Catalog::of_simple_plans(Timestamp(
+            cx.now.0 - cx.now.0.rem_euclid(Timestamp::SECOND_US),
+        )),
     };
     catalog.add(it).map_err(|Contradiction(reason)| refused(reason))?;
     if current.is_some_and(|version| *version.catalog == catalog) {
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(simple(&mut rows, "b", "1"), Ok(()));
         assert_eq!(simple(&mut rows, "b", "1"), Ok(()));
         let of_now = sold(&rows);
-        assert!(of_now.ends_with("000: a b"), "{of_now}");
+        assert!(of_now.ends_with("0: a b"), "{of_now}");
         let refused = "the simple plan b is refused: amount: the plan costs 1 USD";
         assert_eq!(simple(&mut rows, "b", "2"), Err(refused.to_owned()));
         rows.run(Command::Tenant(TenantCommand::WithdrawCatalog)).unwrap();
