@@ -1049,6 +1049,7 @@ CREATE TABLE bundle (
     external_key TEXT,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    external_key_folded TEXT,
     check_made INTEGER NOT NULL,
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
@@ -1079,6 +1080,7 @@ CREATE TABLE subscription (
 ) STRICT;
 CREATE INDEX subscription_by_account ON subscription (tenant, account_id, id);
 CREATE INDEX subscription_by_bundle ON subscription (tenant, bundle_id, id);
+CREATE INDEX subscription_by_key ON subscription (tenant, external_key, id) WHERE external_key IS NOT NULL;
 
 CREATE TABLE invoice (
     tenant INTEGER NOT NULL,
@@ -1117,6 +1119,7 @@ CREATE TABLE invoice_item (
     end_date TEXT,
     last_day TEXT NOT NULL,
     linked_id BLOB,
+    manual TEXT,
     product TEXT,
     plan TEXT,
     phase TEXT,
