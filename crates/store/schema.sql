@@ -1033,6 +1033,7 @@ CREATE TABLE account_billing (
     account_id BLOB NOT NULL,
     credit INTEGER NOT NULL,
     invoiced_until TEXT,
+    blocked_until_us INTEGER,
     due_at_us INTEGER,
     parked TEXT,
     seq INTEGER NOT NULL,
@@ -1120,6 +1121,11 @@ CREATE TABLE invoice_item (
     last_day TEXT NOT NULL,
     linked_id BLOB,
     manual TEXT,
+    description TEXT,
+    details TEXT,
+    adjusted INTEGER NOT NULL,
+    repaired INTEGER NOT NULL,
+    voided INTEGER NOT NULL,
     product TEXT,
     plan TEXT,
     phase TEXT,
@@ -1131,7 +1137,10 @@ CREATE TABLE invoice_item (
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT;
-CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, invoice_id, id);
+CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, account_id, invoice_id, id);
 CREATE INDEX invoice_item_by_subscription ON invoice_item (tenant, subscription_id, last_day) WHERE subscription_id IS NOT NULL;
 
 ALTER TABLE payment ADD COLUMN invoice_id BLOB;
+ALTER TABLE blocking_state ADD COLUMN bundle_id BLOB;
+ALTER TABLE blocking_state ADD COLUMN subscription_id BLOB;
+ALTER TABLE payment_rules ADD COLUMN billing TEXT;
