@@ -1033,6 +1033,7 @@ CREATE TABLE account_billing (
     account_id BLOB NOT NULL,
     credit INTEGER NOT NULL,
     invoiced_until TEXT,
+    blocked_until_us INTEGER,
     due_at_us INTEGER,
     parked TEXT,
     seq INTEGER NOT NULL,
@@ -1049,6 +1050,7 @@ CREATE TABLE bundle (
     external_key TEXT,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    external_key_folded TEXT,
     check_made INTEGER NOT NULL,
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
@@ -1079,6 +1081,7 @@ CREATE TABLE subscription (
 ) STRICT;
 CREATE INDEX subscription_by_account ON subscription (tenant, account_id, id);
 CREATE INDEX subscription_by_bundle ON subscription (tenant, bundle_id, id);
+CREATE INDEX subscription_by_key ON subscription (tenant, external_key, id) WHERE external_key IS NOT NULL;
 
 CREATE TABLE invoice (
     tenant INTEGER NOT NULL,
@@ -1117,6 +1120,12 @@ CREATE TABLE invoice_item (
     end_date TEXT,
     last_day TEXT NOT NULL,
     linked_id BLOB,
+    manual TEXT,
+    description TEXT,
+    details TEXT,
+    adjusted INTEGER NOT NULL,
+    repaired INTEGER NOT NULL,
+    voided INTEGER NOT NULL,
     product TEXT,
     plan TEXT,
     phase TEXT,
@@ -1128,7 +1137,10 @@ CREATE TABLE invoice_item (
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT;
-CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, invoice_id, id);
+CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, account_id, invoice_id, id);
 CREATE INDEX invoice_item_by_subscription ON invoice_item (tenant, subscription_id, last_day) WHERE subscription_id IS NOT NULL;
 
 ALTER TABLE payment ADD COLUMN invoice_id BLOB;
+ALTER TABLE blocking_state ADD COLUMN bundle_id BLOB;
+ALTER TABLE blocking_state ADD COLUMN subscription_id BLOB;
+ALTER TABLE payment_rules ADD COLUMN billing TEXT;

@@ -51,7 +51,12 @@ fn custom_fields() {
         Object::Invoice(id(4)),
         Object::InvoiceItem(id(5)),
     ];
-    check(&billed, expect![[r""]]);
+    check(
+        &billed,
+        expect![[
+            r#"[{"Bundle":"00000000-0000-0000-0000-000000000002"},{"Subscription":"00000000-0000-0000-0000-000000000003"},{"Invoice":"00000000-0000-0000-0000-000000000004"},{"InvoiceItem":"00000000-0000-0000-0000-000000000005"}]"#
+        ]],
+    );
     let object = Object::Transaction { payment: id(3), id: id(4) };
     check(
         &Change::Account(AccountChange::CustomField(CustomField {

@@ -6,6 +6,18 @@ use domain::{Event, Request, TransactionChange};
 pub(super) fn alert(request: &Request, event: &Event) {
     correction(request, event);
     dispute(request, event);
+    parked(request, event);
+}
+
+/// Somebody has to look at an account that cannot be billed.
+fn parked(request: &Request, event: &Event) {
+    let Event::AccountParked { account, reason } = event else { return };
+    tracing::error!(
+        tenant = request.tenant.0,
+        account.id = %account,
+        %reason,
+        "an account cannot be billed, and is not until somebody acts"
+    );
 }
 
 /// Somebody has to look at disputes that are new, that took more than was left, and whose evidence is due.
@@ -43,15 +55,8 @@ fn dispute(request: &Request, event: &Event) {
                 "evidence of a dispute is due within three days"
             );
         }
-        Event::AccountParked { account, reason } => {
-            tracing::error!(
-                tenant,
-                account.id = %account,
-                %reason,
-                "an account cannot be billed, and is not until somebody acts"
-            );
-        }
-        Event::AccountCreated { .. }
+        Event::AccountParked { .. }
+        | Event::AccountCreated { .. }
         | Event::AccountChanged { .. }
         | Event::AccountReleased { .. }
         | Event::TagAdded { .. }

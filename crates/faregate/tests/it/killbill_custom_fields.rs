@@ -115,7 +115,7 @@ fn fields_are_found_by_name_and_value() {
     let second = client.get(&format!("/1.0/kb/customFields/search{of_accounts}&limit=1"));
     let next = second.header("x-killbill-pagination-nextpageuri").unwrap().to_owned();
     assert_eq!(shown(&client.get(&next)), ["color=Dark green"]);
-    for wrong in ["?fieldName=color", "?objectType=ACCOUNT", "?objectType=BUNDLE&fieldName=color"] {
+    for wrong in ["?fieldName=color", "?objectType=ACCOUNT", "?objectType=TAG&fieldName=color"] {
         let answer = client.get(&format!("/1.0/kb/customFields/search{wrong}"));
         assert_eq!(code(&answer), "400 null", "{wrong}");
     }

@@ -417,16 +417,16 @@ fn billed() -> Vec<Row> {
 fn billing() -> Vec<Row> {
     vec![
         row("GET /1.0/kb/bundles", READ)
-            .at("/1.0/kb/bundles?externalKey=canary%20bundle")
+            .at("/1.0/kb/bundles?externalKey=bundle-of-a")
             .of_object(),
         row("GET /1.0/kb/bundles/pagination", READ),
         row("GET /1.0/kb/bundles/search/{searchKey}", READ),
         row("GET /1.0/kb/bundles/{bundleId}/auditLogsWithHistory", READ).of_object(),
         row("PUT /1.0/kb/bundles/{bundleId}/renameKey", may("entitlement:create"))
-            .body(r#"{"externalKey":"canary bundle"}"#)
+            .body(r#"{"externalKey":"bundle-of-a"}"#)
             .of_object(),
         row("GET /1.0/kb/subscriptions", READ)
-            .at("/1.0/kb/subscriptions?externalKey=canary%20subscription")
+            .at("/1.0/kb/subscriptions?externalKey=subscription-of-a")
             .of_object(),
         row("GET /1.0/kb/subscriptions/{subscriptionId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/subscriptions/events/{eventId}/auditLogsWithHistory", READ)

@@ -420,8 +420,8 @@ impl World {
             "accountId": text(&account, "accountId"),
             "planName": "pro-monthly",
             "phaseType": "EVERGREEN",
-            "externalKey": "canary subscription",
-            "bundleExternalKey": "canary bundle",
+            "externalKey": "subscription-of-a",
+            "bundleExternalKey": "bundle-of-a",
         });
         let subscription = admin.create("/1.0/kb/subscriptions", &subscription);
         self.objects.add("subscriberId", text(&account, "accountId"));

@@ -39,9 +39,9 @@ impl World {
 }
 
 fn told(events: &[Event]) -> Vec<String> {
-    let name = |it: &Event| match it {
-        Event::BlockingStateAdded { name, .. } => Some(name.clone()),
-        _ => None,
+    let name = |it: &Event| {
+        let Event::BlockingStateAdded { name, .. } = it else { return None };
+        Some(name.clone())
     };
     events.iter().filter_map(name).collect()
 }
