@@ -23,6 +23,7 @@ pub mod overrides;
 pub mod pay;
 pub mod propose;
 pub(crate) mod read;
+pub(crate) mod reads;
 pub mod reconcile;
 pub(crate) mod rules;
 pub mod settle;

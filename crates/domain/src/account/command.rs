@@ -11,7 +11,7 @@ use crate::account::payment_method::{
 };
 use crate::account::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
-use crate::billing::command::{read_run, read_since};
+use crate::billing::reads::{read_run, read_since};
 use crate::billing::subscription::When;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::import::{ImportAccount, id_claim};

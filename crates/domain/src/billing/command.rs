@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
+use crate::account::tag::{SUSPENDING_TAGS, TagKey};
 use crate::billing::bundle::RenameBundle;
 use crate::billing::pay::{PayInvoice, PayUnpaid};
+use crate::billing::reads::{read_run, read_since, timer_of, unpaid_timer_of};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
-    InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, SubscribeAll, When,
+    InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, SubscribeAll,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::payment::command::read_initiate;
-use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
-use crate::timer::{TimerKey, TimerKind};
+use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read};
 use crate::{AccountId, InvoiceId, TenantNo};
 
 /// A command about subscriptions and invoices.
@@ -48,15 +48,6 @@ pub enum BillingCommand {
     PayUnpaid(PayUnpaid),
     RenameBundle(RenameBundle),
 }
-
-/// The tags of an account that a run looks at.
-pub(crate) const BILLING_TAGS: [ControlTag; 5] = [
-    ControlTag::AutoPayOff,
-    ControlTag::AutoInvoicingOff,
-    ControlTag::ManualPay,
-    ControlTag::AutoInvoicingDraft,
-    ControlTag::AutoInvoicingReuseDraft,
-];
 
 impl BillingCommand {
     /// Its name in the journal, in logs and in metrics.
@@ -232,39 +223,5 @@ fn read_invoice(
 fn read_bundle(it: &Subscribe, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     if let Some(key) = &it.bundle_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
-    }
-}
-
-/// The items since a day on which a change takes effect, which may be settled.
-pub(crate) fn read_since(
-    when: Option<When>,
-    (tenant, account): (TenantNo, AccountId),
-    read: &mut impl FnMut(Read),
-) {
-    if let Some(when) = when {
-        read(BillingRead::ItemsSince(tenant, account, when.earliest_day()).into());
-    }
-}
-
-/// The timer of an account's billing.
-pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
-    TimerKey::of_account(TimerKind::Billing, account)
-}
-
-/// The timer of the payment of an invoice that a tag held up.
-pub(crate) const fn unpaid_timer_of(invoice: InvoiceId) -> TimerKey {
-    TimerKey { kind: TimerKind::InvoicePayment, object: invoice.uuid() }
-}
-
-/// The rows that a run for an account looks at, and the payment of its invoice.
-pub(crate) fn read_run(tenant: TenantNo, account: AccountId, read: &mut impl FnMut(Read)) {
-    read(AccountRead::Account(tenant, account).into());
-    read(TenantRow::CatalogVersions(tenant).into());
-    read(BillingRead::Account(tenant, account).into());
-    read(BillingRead::InvoiceNumber(tenant).into());
-    read(AccountRow::BlockingStates(tenant, account).into());
-    read(PaymentRead::Rules(tenant, account).into());
-    for tag in BILLING_TAGS {
-        read(AccountRow::Tag(tenant, TagKey::of_account(account, tag)).into());
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
-use super::command::{BillingCommand, read_run, read_since};
+use super::command::BillingCommand;
 use super::invoice::{Invoice, InvoiceItem};
+use super::reads::{read_run, read_since};
 use super::rules;
 use super::subscription::{CancelSubscription, ChangePlan, InvoiceUntil, Subscribe, When};
 use crate::command::{Command, Request};

@@ -370,7 +370,113 @@ mod tests {
             ..base.clone()
         };
         [&base, &add_on].into_iter().for_each(|it| catalog.add(it).unwrap());
-        expect![""].assert_eq(&check(&catalog));
+        expect![[r#"
+            <?xml version="1.0" encoding="UTF-8"?>
+            <catalog xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+              <effectiveDate>2026-01-01T00:00:00.123Z</effectiveDate>
+              <catalogName>DEFAULT</catalogName>
+              <recurringBillingMode>IN_ADVANCE</recurringBillingMode>
+              <currencies>
+                <currency>USD</currency>
+                <currency>EUR</currency>
+              </currencies>
+              <products>
+                <product name="Pro">
+                  <category>BASE</category>
+                  <available>
+                    <addonProduct>Extra</addonProduct>
+                  </available>
+                </product>
+                <product name="Extra">
+                  <category>ADD_ON</category>
+                </product>
+              </products>
+              <rules>
+                <changePolicy>
+                  <changePolicyCase>
+                    <policy>IMMEDIATE</policy>
+                  </changePolicyCase>
+                </changePolicy>
+                <changeAlignment>
+                  <changeAlignmentCase>
+                    <alignment>START_OF_BUNDLE</alignment>
+                  </changeAlignmentCase>
+                </changeAlignment>
+                <cancelPolicy>
+                  <cancelPolicyCase>
+                    <policy>IMMEDIATE</policy>
+                  </cancelPolicyCase>
+                </cancelPolicy>
+                <createAlignment>
+                  <createAlignmentCase>
+                    <alignment>START_OF_BUNDLE</alignment>
+                  </createAlignmentCase>
+                </createAlignment>
+                <billingAlignment>
+                  <billingAlignmentCase>
+                    <alignment>ACCOUNT</alignment>
+                  </billingAlignmentCase>
+                </billingAlignment>
+              </rules>
+              <plans>
+                <plan name="pro">
+                  <product>Pro</product>
+                  <initialPhases>
+                    <phase type="TRIAL">
+                      <duration>
+                        <unit>DAYS</unit>
+                        <number>10</number>
+                      </duration>
+                      <fixed>
+                        <fixedPrice>
+                        </fixedPrice>
+                      </fixed>
+                    </phase>
+                  </initialPhases>
+                  <finalPhase type="EVERGREEN">
+                    <duration>
+                      <unit>UNLIMITED</unit>
+                    </duration>
+                    <recurring>
+                      <billingPeriod>MONTHLY</billingPeriod>
+                      <recurringPrice>
+                        <price>
+                          <currency>USD</currency>
+                          <value>29.95</value>
+                        </price>
+                      </recurringPrice>
+                    </recurring>
+                  </finalPhase>
+                </plan>
+                <plan name="extra">
+                  <product>Extra</product>
+                  <finalPhase type="EVERGREEN">
+                    <duration>
+                      <unit>UNLIMITED</unit>
+                    </duration>
+                    <recurring>
+                      <billingPeriod>MONTHLY</billingPeriod>
+                      <recurringPrice>
+                        <price>
+                          <currency>EUR</currency>
+                          <value>29.95</value>
+                        </price>
+                      </recurringPrice>
+                    </recurring>
+                  </finalPhase>
+                </plan>
+              </plans>
+              <priceLists>
+                <defaultPriceList name="DEFAULT">
+                  <plans>
+                    <plan>pro</plan>
+                    <plan>extra</plan>
+                  </plans>
+                </defaultPriceList>
+              </priceLists>
+            </catalog>
+        "#]]
+        .assert_eq(&check(&catalog));
     }
 
     #[test]

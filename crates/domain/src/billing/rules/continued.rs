@@ -2,7 +2,7 @@
 
 use super::books::Books;
 use super::run;
-use crate::billing::command::timer_of;
+use crate::billing::reads::timer_of;
 use crate::billing::subscription::ContinueBilling;
 use crate::context::Context;
 use crate::reply::Outcome;
