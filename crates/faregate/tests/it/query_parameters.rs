@@ -16,7 +16,7 @@ const CONTROLLED: &str = "controlPluginName=faregate-rules";
 const TAKEN: &str = "Taken for Kill Bill's clients";
 
 /// Parameters whose effect is shown elsewhere, or cannot be seen in an answer; `*` is each of a path.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     // The trial's invoice has no payment; those that have are in `killbill_invoice_payments`.
     ("/1.0/kb/invoices/{invoiceId}/payments", "*"),
     // Each is in `killbill_admin::queues_list_events_to_deliver_and_outcomes_to_ask_for`.
