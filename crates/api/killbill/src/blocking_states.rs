@@ -7,6 +7,7 @@ use domain::account::blocking_state::{
     AddBlockingState, Blockable, BlockingState, Blocks, CloseAccount, ENTITLEMENT_SERVICE,
     NAME_CHARS_MAX, PAUSED, RESUMED, SERVICE_CHARS_MAX,
 };
+use domain::account::calendar::AccountCalendar;
 use domain::billing::subscription::OfAccount;
 use domain::billing::subscription::Subscription;
 use domain::command::AccountCommand;
@@ -342,8 +343,7 @@ async fn requested_date(call: &Call, account: AccountId) -> Result<Option<Timest
     let found = call.read(move |queries| queries.account(tenant, account)).await?;
     // The command is refused where there is no such account.
     let Some(found) = found else { return Ok(Some(at)) };
-    let zone = date::zone(&found.account.time_zone).unwrap_or(jiff::tz::TimeZone::UTC);
-    date::on_day(day, found.account.reference_time, &zone).map(Some).ok_or_else(invalid)
+    AccountCalendar::of(&found.account).instant(day).map(Some).map_err(|_| invalid())
 }
 
 /// Closes an account.

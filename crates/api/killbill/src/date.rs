@@ -31,15 +31,6 @@ pub(crate) fn day(text: &str) -> Option<Date> {
     text.parse().ok().filter(|day: &Date| day.to_string() == text)
 }
 
-/// The time of day that `reference` has in a zone, on another day of that zone. Kill Bill takes the zone's offset
-/// at the reference, with which a day of the other half of the year can begin on the day before or after. A time
-/// that a change of the clocks leaves out is as much later.
-pub(crate) fn on_day(day: Date, reference: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    let reference = jiff::Timestamp::from_microsecond(reference.0).ok()?;
-    let at = day.to_datetime(zone.to_datetime(reference).time());
-    zone.to_timestamp(at).ok().map(|at| Timestamp(at.as_microsecond()))
-}
-
 /// The zone with this IANA name, or a fixed offset such as `+02:00`.
 pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     if let Some(offset) = offset(name) {
@@ -68,26 +59,6 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-
-    #[test]
-    fn a_day_has_the_time_of_day_of_the_reference() {
-        let of = |reference, text, zone_name| {
-            let (reference, zone) = (parse(reference).unwrap(), zone(zone_name).unwrap());
-            day(text).and_then(|day| on_day(day, reference, &zone)).map(rfc3339_millis)
-        };
-        let on = |text, zone_name| of("2026-01-15T23:30:00Z", text, zone_name);
-        let expected = |text: &str| Some(text.to_owned());
-        assert_eq!(on("2026-07-01", "UTC"), expected("2026-07-01T23:30:00.000Z"));
-        // It is half past midnight there, also in summer.
-        assert_eq!(on("2026-07-01", "Europe/Paris"), expected("2026-06-30T22:30:00.000Z"));
-        // Half past eleven in the evening is of the same day in summer, not of the next.
-        let late = of("2026-01-15T22:30:00Z", "2026-07-01", "Europe/Paris");
-        assert_eq!(late, expected("2026-07-01T21:30:00.000Z"));
-        let left_out = of("2026-01-15T01:30:00Z", "2026-03-29", "Europe/Paris");
-        assert_eq!(left_out, expected("2026-03-29T01:30:00.000Z"), "2:30 is 3:30 on that day");
-        assert_eq!(on("2026-07-01T00:00:00Z", "UTC"), None, "it has a time");
-        assert_eq!(on("20260701", "UTC"), None);
-    }
 
     fn check(text: &str, expected: Expect) {
         let parsed = parse(text).map_or("refused".to_owned(), rfc3339_millis);

@@ -1,6 +1,7 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
 mod by_hand;
+mod histories;
 mod objects;
 mod overrides;
 mod several;
@@ -176,7 +177,8 @@ impl World {
 
     /// Those of which something is to happen.
     fn active(&self) -> Vec<&Subscription> {
-        self.rows.state.billing.subscriptions.of(&(TENANT, self.account)).values().collect()
+        let known = self.rows.state.billing.subscriptions.find(&(TENANT, self.account));
+        known.into_iter().flat_map(std::collections::BTreeMap::values).collect()
     }
 
     /// Runs a command about the first subscription.

@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 58] = [
+const PROBES: [(&str, &str, &str); 60] = [
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
@@ -61,6 +61,8 @@ const PROBES: [(&str, &str, &str); 58] = [
     ("", "billingPolicy", "SOON"),
     ("", "entitlementPolicy", "SOON"),
     ("POST /1.0/kb/invoices", "accountId", NOTHING),
+    ("POST /1.0/kb/admin/invoices", "offset", "-1"),
+    ("POST /1.0/kb/admin/invoices", "limit", "some"),
     ("", "targetDate", "soon"),
     ("", "paymentAmount", "some"),
     ("", "timeoutSec", "soon"),
@@ -87,7 +89,7 @@ const BASES: [(&str, &str); 3] = [
 ];
 
 /// Parameters whose effect other tests show; `*` is each of a route, or each route.
-const ELSEWHERE: [(&str, &str); 28] = [
+const ELSEWHERE: [(&str, &str); 29] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
     // In `conformance/replay`.
@@ -112,6 +114,8 @@ const ELSEWHERE: [(&str, &str); 28] = [
     ("POST /1.0/kb/invoices/{invoiceId}/payments", "paymentMethodId"),
     ("POST /1.0/kb/accounts/{accountId}/invoicePayments", "externalPayment"),
     ("POST /1.0/kb/accounts/{accountId}/invoicePayments", "paymentMethodId"),
+    // In `domain`'s `closing_an_account_ends_its_subscriptions_where_that_is_asked`.
+    ("DELETE /1.0/kb/accounts/{accountId}", "cancelAllSubscriptions"),
     // In `killbill_retries`.
     ("DELETE /1.0/kb/accounts/{accountId}", "removeFutureNotifications"),
     // In `resources_commands::events_are_printed_as_they_are_committed`.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::account::blocking_state::{
-    AddBlockingState, Blockable, Blocks, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
+    AddBlockingState, Blockable, Blocks, CloseAccount, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
 };
 use crate::{Event, InvoiceId};
 
@@ -144,4 +144,25 @@ fn states_are_of_what_the_account_has() {
         the subscription 00000000-0000-0000-0000-000000000000 has ended, and cannot be changed
         service: account-service has states of accounts only"#]]
     .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn closing_an_account_ends_its_subscriptions_where_that_is_asked() {
+    let close = |cancel_subscriptions| {
+        let mut world = World::new();
+        world.subscribe("solo", |_| {}).unwrap();
+        world.rows.now = at("2026-01-20T08:00").0;
+        let (account, remove_future_notifications) = (world.account, true);
+        let it = CloseAccount { account, remove_future_notifications, cancel_subscriptions };
+        world.rows.run(AccountCommand::Close(it).into()).unwrap();
+        world
+    };
+    assert_eq!(close(false).active().len(), 1);
+    close(true).check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 5.00, 0.00 to pay
+          RECURRING solo-evergreen 2026-01-10 > 2026-02-10 5.00
+        2 on 2026-01-20 until 2026-01-20: -3.39, 0.00 to pay
+          CBA_ADJ  2026-01-20 > 2026-01-20 3.39
+          REPAIR_ADJ solo-evergreen 2026-01-20 > 2026-02-10 -3.39
+        nothing is due"#]]);
 }

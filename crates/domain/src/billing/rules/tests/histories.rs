@@ -1,0 +1,292 @@
+//! Histories of random commands: what holds of all invoices, whatever was done.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::account::blocking_state::{
+    AddBlockingState, Blockable, Blocks, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
+};
+use crate::billing::invoice::{InvoiceStatus, ItemKind, Manual};
+use crate::billing::reconcile::Billed;
+use crate::billing::subscription::{AddItems, AdjustItem, InvoiceOf, ManualKind, NewItem};
+use crate::{InvoiceId, InvoiceItemId};
+
+/// How many histories there are.
+const HISTORIES: u64 = 300;
+/// How many commands each has.
+const COMMANDS: u64 = 25;
+
+/// Numbers that follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        let bound = u64::try_from(of.len()).unwrap();
+        (bound > 0).then(|| of[usize::try_from(self.below(bound)).unwrap()])
+    }
+}
+
+struct History {
+    world: World,
+    random: Random,
+    invoices: BTreeMap<InvoiceId, Invoice>,
+    items: BTreeMap<InvoiceItemId, InvoiceItem>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let tags = if seed % 3 == 0 { vec![ControlTag::AutoPayOff] } else { vec![] };
+        let world = World::with(&tags);
+        Self { world, random: Random(seed), invoices: BTreeMap::new(), items: BTreeMap::new() }
+    }
+
+    /// Executes a command. Whether it is taken is not the point here.
+    fn submit(&mut self, command: Command) {
+        if let Ok(executed) = self.world.rows.run(command) {
+            for change in &executed.done.changes {
+                use crate::change::Image;
+                self.items.extend(InvoiceItem::of(change).map(|it| (it.id, it.clone())));
+                self.invoices.extend(Invoice::of(change).map(|it| (it.id, it.clone())));
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let account = self.world.account;
+        let ours: Vec<_> = self.world.active().iter().map(|it| (it.id, it.bundle_id)).collect();
+        let some = self.random.one_of(&ours);
+        match self.random.below(10) {
+            0 | 1 => self.subscribe(),
+            2 => self.wait(),
+            3 => self.with(some, |it, (subscription, _)| {
+                let (plan, policy) = (it.plan(), it.policy());
+                BillingCommand::ChangePlan(Box::new(ChangePlan {
+                    account,
+                    subscription,
+                    plan: PlanChoice::Named(plan.to_owned()),
+                    phase: None,
+                    policy: Some(policy),
+                    requested: None,
+                    price_overrides: vec![],
+                }))
+                .into()
+            }),
+            4 => self.with(some, |it, (subscription, _)| {
+                let policy = it.policy();
+                BillingCommand::Cancel(CancelSubscription {
+                    account,
+                    subscription,
+                    entitlement: Some(policy),
+                    billing: Some(policy),
+                    requested: None,
+                    bills_until_requested: false,
+                })
+                .into()
+            }),
+            5 => self.with(some, |it, (subscription, _)| {
+                let quantity = u32::try_from(it.random.below(3) + 1).unwrap();
+                let (from, forces_past) = (None, false);
+                let it = SetQuantity { account, subscription, quantity, from, forces_past };
+                BillingCommand::SetQuantity(it).into()
+            }),
+            6 => self.with(some, |it, (_, bundle)| it.block(bundle)),
+            7 => self.by_hand(),
+            8 => self.adjust(),
+            _ => {
+                let all: Vec<_> = self.invoices.keys().copied().collect();
+                let invoice = self.random.one_of(&all);
+                self.with(invoice, |_, invoice| {
+                    BillingCommand::VoidInvoice(InvoiceOf { account, invoice }).into()
+                });
+            }
+        }
+    }
+
+    fn with<T>(&mut self, some: Option<T>, command: impl FnOnce(&mut Self, T) -> Command) {
+        if let Some(some) = some {
+            let command = command(self, some);
+            self.submit(command);
+        }
+    }
+
+    fn plan(&mut self) -> &'static str {
+        self.random.one_of(&["pro", "max", "solo", "term", "extra"]).unwrap()
+    }
+
+    fn policy(&mut self) -> Policy {
+        self.random.one_of(&[Policy::Immediate, Policy::EndOfTerm]).unwrap()
+    }
+
+    fn subscribe(&mut self) {
+        let bundles: Vec<_> = self.world.active().iter().map(|it| it.bundle_id).collect();
+        let (plan, bundle) = (self.plan(), self.random.one_of(&bundles));
+        let it = Subscribe {
+            account: self.world.account,
+            bundle: bundle.filter(|_| plan == "extra"),
+            bundle_key: None,
+            external_key: None,
+            plan: PlanChoice::Named(plan.to_owned()),
+            phase: None,
+            bill_cycle_day: None,
+            quantity: None,
+            entitled_from: None,
+            billed_from: None,
+            price_overrides: vec![],
+        };
+        self.submit(BillingCommand::Subscribe(Box::new(it)).into());
+    }
+
+    fn block(&mut self, bundle: BundleId) -> Command {
+        let pauses = self.random.below(2) == 0;
+        let name = if pauses { PAUSED } else { RESUMED };
+        let later = Timestamp::SECOND_US * 86_400 * i64::try_from(self.random.below(20)).unwrap();
+        let waits = self.random.below(3) == 0;
+        AccountCommand::AddBlockingState(AddBlockingState {
+            account: self.world.account,
+            of: Blockable::Bundle(bundle),
+            service: ENTITLEMENT_SERVICE.to_owned(),
+            name: name.to_owned(),
+            blocks: Blocks { change: false, entitlement: pauses, billing: pauses },
+            effective_at: waits.then_some(Timestamp(self.world.rows.now + later)),
+        })
+        .into()
+    }
+
+    fn by_hand(&mut self) {
+        let kind = self.random.one_of(&[ManualKind::Charge, ManualKind::Tax, ManualKind::Credit]);
+        let amount = format!("{}.{:02}", self.random.below(40), self.random.below(99) + 1);
+        let commits = self.random.below(4) > 0;
+        let item = NewItem {
+            invoice: None,
+            amount: Some(amount),
+            currency: None,
+            description: None,
+            details: None,
+            start: None,
+            end: None,
+            manual: Manual::default(),
+        };
+        let (account, kind) = (self.world.account, kind.unwrap());
+        let it = AddItems { account, kind, items: vec![item], commits, day: None };
+        self.submit(BillingCommand::AddItems(Box::new(it)).into());
+        let drafts = self.invoices.values().filter(|it| it.status == InvoiceStatus::Draft);
+        let drafts: Vec<_> = drafts.map(|it| it.id).collect();
+        let invoice = self.random.one_of(&drafts);
+        self.with(invoice, |_, invoice| {
+            BillingCommand::CommitInvoice(InvoiceOf { account, invoice }).into()
+        });
+    }
+
+    fn adjust(&mut self) {
+        let account = self.world.account;
+        let charging = self.items.values().filter(|it| it.kind.charges() && it.left().0 > 0);
+        let charging: Vec<_> = charging.map(|it| (it.invoice_id, it.id, it.left())).collect();
+        let some = self.random.one_of(&charging);
+        self.with(some, |it, (invoice, item, left)| {
+            let part = i64::try_from(it.random.below(left.0.unsigned_abs() + 1)).unwrap();
+            BillingCommand::AdjustItem(Box::new(AdjustItem {
+                account,
+                invoice,
+                item,
+                amount: (part > 0).then(|| crate::AmountMinor(part).decimal(usd())),
+                currency: None,
+                description: None,
+                details: None,
+                day: None,
+            }))
+            .into()
+        });
+    }
+
+    /// Lets some days pass, and does what is due.
+    fn wait(&mut self) {
+        let days = i64::try_from(self.random.below(40) + 1).unwrap();
+        self.world.rows.now += days * 86_400 * Timestamp::SECOND_US;
+        let key = TimerKey { kind: TimerKind::Billing, object: self.world.account.uuid() };
+        let mut fired = 0;
+        while let Some(due) = self.world.rows.state.timers.find(&(TENANT, key)).map(|it| it.due)
+            && due.0 <= self.world.rows.now
+        {
+            let it = ContinueBilling { account: self.world.account, due };
+            self.submit(BillingCommand::Continue(it).into());
+            fired += 1;
+            assert!(fired < 1_000, "it goes on for ever");
+        }
+    }
+
+    /// What holds, whatever was done.
+    fn check(&self) {
+        let mut credit = 0;
+        for invoice in self.invoices.values() {
+            let of = || self.items.values().filter(|it| it.invoice_id == invoice.id);
+            let sum = |is_credit: bool| -> i64 {
+                of().filter(|it| (it.kind == ItemKind::CbaAdj) == is_credit)
+                    .map(|it| it.amount.0)
+                    .sum()
+            };
+            assert_eq!((sum(false), sum(true)), (invoice.charged.0, invoice.credit.0));
+            assert!(invoice.balance().0 >= 0, "{invoice:?}");
+            let is_void = invoice.status == InvoiceStatus::Void;
+            assert!(of().all(|it| it.voided == is_void));
+            if invoice.status == InvoiceStatus::Committed {
+                credit += invoice.credit.0;
+            }
+        }
+        let billing = self.world.rows.state.billing.accounts.find(&(TENANT, self.world.account));
+        assert_eq!(credit, billing.map_or(0, |it| it.credit.0), "the account's credit");
+        assert!(credit >= 0);
+        assert!(billing.is_none_or(|it| it.parked.is_none()), "{billing:?}");
+        let mut by_subscription: BTreeMap<SubscriptionId, Vec<&InvoiceItem>> = BTreeMap::new();
+        for item in self.items.values().filter(|it| !it.voided) {
+            assert!(!item.kind.charges() || item.left().0 >= 0, "{item:?}");
+            if let Some(of) = &item.of {
+                by_subscription.entry(of.subscription).or_default().push(item);
+            }
+        }
+        for items in by_subscription.values() {
+            assert_eq!(Billed::of(items).charged_twice(), None, "{items:#?}");
+        }
+    }
+
+    /// Running once more gives nothing.
+    fn check_again(&mut self) {
+        let today = jiff::Timestamp::from_microsecond(self.world.rows.now).unwrap();
+        let target = Some(today.to_zoned(jiff::tz::TimeZone::UTC).date());
+        let account = self.world.account;
+        let run = || BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
+        self.submit(run().into());
+        let refused = self.world.rows.run(run().into());
+        assert!(
+            matches!(refused, Err(Rejection::Billing(BillingRejection::NothingToInvoice))),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn whatever_is_done_invoices_add_up_and_no_day_is_charged_twice() {
+    for seed in 0..HISTORIES {
+        let mut history = History::new(seed);
+        for step in 0..COMMANDS {
+            let done = std::panic::AssertUnwindSafe(|| {
+                history.step();
+                history.check();
+            });
+            if let Err(panic) = std::panic::catch_unwind(done) {
+                eprintln!("seed {seed}, step {step}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+        history.check_again();
+        history.check();
+    }
+}
