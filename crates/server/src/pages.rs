@@ -209,10 +209,16 @@ mod tests {
         }
         expect_test::expect![[r#"
             put /1.0/kb/accounts/{accountId}/cbaRebalancing takes no body
+            post /1.0/kb/accounts/{accountId}/invoicePayments takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
             put /1.0/kb/admin/healthcheck takes no body
+            post /1.0/kb/admin/invoices takes no body
+            put /1.0/kb/bundles/{bundleId}/pause takes no body
+            put /1.0/kb/bundles/{bundleId}/resume takes no body
             post /1.0/kb/invoices takes no body
+            put /1.0/kb/invoices/{invoiceId}/commitInvoice takes no body
+            put /1.0/kb/invoices/{invoiceId}/voidInvoice takes no body
             post /1.0/kb/paymentGateways/notification/{pluginName} answers no body
             put /1.0/kb/subscriptions/{subscriptionId}/uncancel takes no body
             put /1.0/kb/subscriptions/{subscriptionId}/undoChangePlan takes no body
