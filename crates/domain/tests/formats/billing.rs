@@ -316,6 +316,7 @@ fn payments_of_invoices() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the text of each format")]
 fn invoices() {
     let invoice = Invoice {
         tenant: TENANT,
@@ -520,6 +521,7 @@ fn events() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the text of each format")]
 fn what_is_done_to_invoices_by_hand() {
     let item = NewItem {
         invoice: Some(id(6)),

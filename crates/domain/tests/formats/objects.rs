@@ -234,6 +234,7 @@ fn further_addresses_of_accounts() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the text of each format")]
 fn blocking_states_of_accounts() {
     let account = id(1);
     let blocks = Blocks { change: true, entitlement: false, billing: true };

@@ -231,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn a_wrong_field_is_refused_by_its_name() {
         check(
             json!({ "planId": null }),

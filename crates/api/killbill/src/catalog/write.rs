@@ -346,6 +346,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "the whole document")]
     fn a_catalog_of_simple_plans_reads_as_it_was_written() {
         let mut catalog = Catalog::of_simple_plans(Timestamp(1_767_225_600_123_000));
         check(&catalog);

@@ -41,7 +41,9 @@ pub fn rows() -> Vec<Row> {
         transactions(),
         security(),
         billed(),
-        billing(),
+        of_bundles(),
+        of_subscriptions(),
+        of_invoices(),
         catalogs(),
         others(),
     ]
@@ -414,11 +416,9 @@ fn billed() -> Vec<Row> {
     ]
 }
 
-fn billing() -> Vec<Row> {
+fn of_bundles() -> Vec<Row> {
     vec![
-        row("GET /1.0/kb/bundles", READ)
-            .at("/1.0/kb/bundles?externalKey=bundle-of-a")
-            .of_object(),
+        row("GET /1.0/kb/bundles", READ).at("/1.0/kb/bundles?externalKey=bundle-of-a").of_object(),
         row("GET /1.0/kb/bundles/pagination", READ),
         row("GET /1.0/kb/bundles/search/{searchKey}", READ),
         row("GET /1.0/kb/bundles/{bundleId}/auditLogsWithHistory", READ).of_object(),
@@ -432,6 +432,11 @@ fn billing() -> Vec<Row> {
         row("GET /1.0/kb/subscriptions/events/{eventId}/auditLogsWithHistory", READ)
             .at("/1.0/kb/subscriptions/events/{subscriptionEventId}/auditLogsWithHistory")
             .of_object(),
+    ]
+}
+
+fn of_subscriptions() -> Vec<Row> {
+    vec![
         row("POST /1.0/kb/subscriptions", may("entitlement:create"))
             .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
             .of_object(),
@@ -480,6 +485,11 @@ fn billing() -> Vec<Row> {
         row("POST /1.0/kb/subscriptions/{subscriptionId}/block", may("entitlement:pause_resume"))
             .body(r#"{"stateName":"S","service":"own-service"}"#)
             .of_object(),
+    ]
+}
+
+fn of_invoices() -> Vec<Row> {
+    vec![
         row("POST /1.0/kb/invoices", may("invoice:trigger"))
             .at("/1.0/kb/invoices?accountId={accountId}")
             .of_object(),

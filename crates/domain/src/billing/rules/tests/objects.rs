@@ -46,10 +46,12 @@ impl World {
 
 /// What became of keys, in short.
 fn keys(changes: &[Change]) -> String {
-    let shown = changes.iter().filter_map(|it| match it {
-        Change::Claim(ClaimChange::Taken { key, .. }) => Some(format!("+{}", key.key)),
-        Change::Claim(ClaimChange::Released { key }) => Some(format!("-{}", key.key)),
-        _ => None,
+    let shown = changes.iter().filter_map(|it| {
+        let Change::Claim(it) = it else { return None };
+        Some(match it {
+            ClaimChange::Taken { key, .. } => format!("+{}", key.key),
+            ClaimChange::Released { key } => format!("-{}", key.key),
+        })
     });
     shown.collect::<Vec<_>>().join(" ")
 }
