@@ -190,7 +190,9 @@ pub enum BillingRejection {
     CreditNotPositive,
     #[error("amount: an adjustment should be above 0")]
     AdjustmentNotPositive,
-    #[error("amount: the adjustment should not be above {left}, which is left of the item")]
+    #[error(
+        "amount: the adjustment should not be above {left}: the rest of the item is taken back, or a payment may take it"
+    )]
     AdjustmentTooLarge {
         /// In the currency's decimals.
         left: String,

@@ -20,6 +20,7 @@ use crate::invoices::{self, ItemJson};
 use crate::json::{Json, Raw};
 use crate::reply;
 use crate::request::printable;
+use crate::subscriptions::when;
 
 const JSON: Json = Json("InvoiceItemJson");
 
@@ -170,18 +171,9 @@ fn number(field: &'static str, raw: Raw<'_>) -> Result<Option<Price>, Failure> {
     Price::parse(&text).map(Some).ok_or_else(no_number)
 }
 
-/// The day in `requestedDate`.
-fn requested_day(call: &Call) -> Result<Option<Date>, Failure> {
-    let Some(text) = call.query().text("requestedDate")? else { return Ok(None) };
-    // Of a time, its day.
-    let no_day = || Failure::parameter("requestedDate", &format!("{} is no day", printable(&text)));
-    let day = date::day(&text).or_else(|| date::day(text.split('T').next().unwrap_or_default()));
-    day.map(Some).ok_or_else(no_day)
-}
-
 /// Credits an account: with what an invoice of its own, or a draft, says.
 #[utoipa::path(post, path = "/1.0/kb/credits", tag = "Credit", operation_id = "create_credits",
-    params(("autoCommit" = Option<bool>, Query, description = "Whether the credit counts at once, and is no draft; `false` by default"),
+    params(("autoCommit" = Option<bool>, Query, description = "Whether the new invoice is committed, and no draft; `false` by default"),
         ("requestedDate" = Option<String>, Query, description = "The day; today by default"),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
@@ -201,9 +193,9 @@ pub(crate) async fn credit(call: Call) -> HandlerResult {
 /// Charges an account: on a new invoice, or on a draft.
 #[utoipa::path(post, path = "/1.0/kb/invoices/charges/{accountId}", tag = "Invoice", operation_id = "create_charges",
     params(("accountId" = Uuid, Path),
-        ("autoCommit" = Option<bool>, Query, description = "Whether the new invoice is asked for at once, and is no draft; `false` by default"),
+        ("autoCommit" = Option<bool>, Query, description = "Whether the new invoice is committed, and no draft; `false` by default"),
         ("requestedDate" = Option<String>, Query, description = "The day; today by default"),
-        ("payInvoice" = Option<bool>, Query, description = "Taken for Kill Bill's clients: an invoice that is asked for is paid"),
+        ("payInvoice" = Option<bool>, Query, description = "Taken for Kill Bill's clients: a committed invoice is paid"),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
     request_body = [ItemBody<'static>],
@@ -217,7 +209,7 @@ pub(crate) async fn charge(call: Call) -> HandlerResult {
 /// Puts taxes on a new invoice, or on a draft.
 #[utoipa::path(post, path = "/1.0/kb/invoices/taxes/{accountId}", tag = "Invoice", operation_id = "create_taxes",
     params(("accountId" = Uuid, Path),
-        ("autoCommit" = Option<bool>, Query, description = "Whether the new invoice is asked for at once, and is no draft; `false` by default"),
+        ("autoCommit" = Option<bool>, Query, description = "Whether the new invoice is committed, and no draft; `false` by default"),
         ("requestedDate" = Option<String>, Query, description = "The day; today by default"),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
@@ -236,7 +228,7 @@ async fn add(call: &Call, account: AccountId, kind: ManualKind) -> HandlerResult
     }
     let items = bodies.iter().map(|it| it.new_item(account)).collect::<Result<_, _>>()?;
     let commits = call.query().flag("autoCommit");
-    let it = AddItems { account, kind, items, commits, day: requested_day(call)? };
+    let it = AddItems { account, kind, items, commits, day: when(call, "requestedDate")? };
     let reply = call.submit(Command::Billing(BillingCommand::AddItems(Box::new(it)))).await?;
     let Reply::Billing(BillingReply::Added(added)) = reply else {
         return Err(Failure::illegal("the items were answered by something else"));
@@ -293,7 +285,7 @@ pub(crate) async fn adjust(call: Call) -> HandlerResult {
         currency: new.currency,
         description: new.description,
         details: new.details,
-        day: requested_day(&call)?,
+        day: when(&call, "requestedDate")?,
     };
     call.submit_change(Command::Billing(BillingCommand::AdjustItem(Box::new(it)))).await?;
     Ok(reply::created(call.location(&["/1.0/kb/invoices/", &invoice.to_string(), "/"])))

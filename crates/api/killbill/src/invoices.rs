@@ -332,10 +332,10 @@ pub(crate) async fn of_path(call: &Call) -> Result<(AccountId, InvoiceId), Failu
     Ok((found.invoice.account_id, id))
 }
 
-/// Asks for a draft: its credit counts, and its payment is started.
+/// Commits a draft: its credit counts, and its payment is started.
 #[utoipa::path(put, path = "/1.0/kb/invoices/{invoiceId}/commitInvoice", tag = "Invoice", operation_id = "commit_invoice",
     params(("invoiceId" = Uuid, Path, description = "The draft")),
-    responses((status = 204, description = "It is asked for"),
+    responses((status = 204, description = "It is committed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn commit(call: Call) -> HandlerResult {
     let (account, invoice) = of_path(&call).await?;

@@ -34,7 +34,7 @@ pub enum BillingCommand {
     InvoiceUntil(InvoiceUntil),
     AddItems(Box<AddItems>),
     AdjustItem(Box<AdjustItem>),
-    /// Asks for a draft.
+    /// Commits a draft.
     CommitInvoice(InvoiceOf),
     /// Lets an invoice count no more.
     VoidInvoice(InvoiceOf),
@@ -174,26 +174,7 @@ impl BillingCommand {
 
     /// Whether it may run the account's billing.
     const fn is_run(&self) -> bool {
-        match self {
-            Self::Subscribe(_)
-            | Self::SubscribeAll(_)
-            | Self::Continue(_)
-            | Self::ChangePlan(_)
-            | Self::UndoChange(_)
-            | Self::Cancel(_)
-            | Self::Uncancel(_)
-            | Self::SetQuantity(_)
-            | Self::SetBillCycleDay(_)
-            | Self::InvoiceUntil(_)
-            | Self::AddItems(_)
-            | Self::AdjustItem(_)
-            | Self::CommitInvoice(_)
-            | Self::VoidInvoice(_)
-            | Self::DeleteCredit(_)
-            | Self::UseCredit(_)
-            | Self::Unpark(_) => true,
-            Self::Pay(_) | Self::PayUnpaid(_) | Self::RenameBundle(_) => false,
-        }
+        !matches!(self, Self::Pay(_) | Self::PayUnpaid(_) | Self::RenameBundle(_))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum InvoiceStatus {
-    /// It is not asked for yet, and may change.
+    /// It is not to be paid yet, and may change.
     Draft,
     Committed,
     /// It counts no more.
@@ -103,7 +103,7 @@ impl Invoice {
         }
     }
 
-    /// What may be asked for now: what is neither paid nor on its way.
+    /// What may be charged now: what is neither paid nor on its way.
     #[must_use]
     pub fn payable(&self) -> AmountMinor {
         let in_flight: i64 = self.payments.values().map(|it| it.in_flight.0).sum();
@@ -201,7 +201,7 @@ pub struct InvoiceItem {
     /// The subscription that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<OfSubscription>,
-    /// What somebody who made it says of it.
+    /// The data of an item that a client made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manual: Option<Box<Manual>>,
     /// Somebody's words for it; `None`: Kill Bill's. Never journalled.
@@ -226,7 +226,7 @@ pub struct InvoiceItem {
     pub revision: Revision,
 }
 
-/// What somebody who made an item says of it, whatever it means.
+/// The data of an item that a client made. Nothing is computed from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manual {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! The rows that runs of billing look at, whoever asks for them, and its timers.
+//! The rows that a billing run reads, and the timers of billing.
 
 use super::subscription::When;
 use crate::account::tag::{ControlTag, TagKey};

@@ -352,10 +352,10 @@ pub struct AddItems {
     pub kind: ManualKind,
     /// At most [`ITEMS_MAX`].
     pub items: Vec<NewItem>,
-    /// Whether the new invoice is asked for at once, and no draft.
+    /// Whether the new invoice is committed, and no draft.
     pub commits: bool,
     /// The day of the new invoice and of items that name none; `None`: today.
-    pub day: Option<Date>,
+    pub day: Option<When>,
 }
 
 /// How many items somebody puts on invoices at once at most.
@@ -389,7 +389,7 @@ pub struct AdjustItem {
     pub description: Option<String>,
     pub details: Option<String>,
     /// `None`: today.
-    pub day: Option<Date>,
+    pub day: Option<When>,
 }
 
 /// An invoice of an account.

@@ -538,7 +538,7 @@ fn what_is_done_to_invoices_by_hand() {
         kind: ManualKind::Charge,
         items: vec![item],
         commits: true,
-        day: Some(day("2026-02-09")),
+        day: Some(When::Day(day("2026-02-09"))),
     };
     let adjust = AdjustItem {
         account: id(3),
@@ -567,7 +567,7 @@ fn what_is_done_to_invoices_by_hand() {
     check(
         &commands.map(Command::Billing),
         expect![[
-            r#"[{"Billing":{"AddItems":{"account":"00000000-0000-0000-0000-000000000003","kind":"Charge","items":[{"invoice":"00000000-0000-0000-0000-000000000006","amount":"30.00","currency":"USD","description":"charge","details":"{}","start":"2026-02-09","end":"2026-03-09","manual":{"quantity":"3"}}],"commits":true,"day":"2026-02-09"}}},{"Billing":{"AdjustItem":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007","amount":"1.00","currency":null,"description":null,"details":null,"day":null}}},{"Billing":{"CommitInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"VoidInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DeleteCredit":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"UseCredit":"00000000-0000-0000-0000-000000000003"}},{"Billing":{"RenameBundle":{"account":"00000000-0000-0000-0000-000000000003","bundle":"00000000-0000-0000-0000-000000000004","key":"x"}}}]"#
+            r#"[{"Billing":{"AddItems":{"account":"00000000-0000-0000-0000-000000000003","kind":"Charge","items":[{"invoice":"00000000-0000-0000-0000-000000000006","amount":"30.00","currency":"USD","description":"charge","details":"{}","start":"2026-02-09","end":"2026-03-09","manual":{"quantity":"3"}}],"commits":true,"day":{"Day":"2026-02-09"}}}},{"Billing":{"AdjustItem":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007","amount":"1.00","currency":null,"description":null,"details":null,"day":null}}},{"Billing":{"CommitInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"VoidInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DeleteCredit":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"UseCredit":"00000000-0000-0000-0000-000000000003"}},{"Billing":{"RenameBundle":{"account":"00000000-0000-0000-0000-000000000003","bundle":"00000000-0000-0000-0000-000000000004","key":"x"}}}]"#
         ]],
     );
     check(

@@ -12,6 +12,7 @@ use domain::timer::TimerKind;
 use domain::{AccountId, Command, Reply, SubscriptionId, TenantNo};
 use engine::ports::{Page, Store};
 use serde_json::json;
+use store::verify::verify_source;
 
 use crate::workload::{Workload, World};
 
@@ -129,4 +130,21 @@ fn a_firing_for_another_time_does_nothing() {
     let all = Page { offset: 0, limit: 10 };
     assert_eq!(queries.invoices_of(TENANT, account, all).unwrap().len(), 1);
     assert!(world.workload.head() >= head);
+}
+
+#[test]
+fn verify_finds_invoices_that_do_not_add_up() {
+    let has = |sql: &str, expected: &str| {
+        let mut world = World::new(1);
+        fill(&mut world.workload);
+        world.home.damage(sql);
+        let report = verify_source(&world.home.source()).unwrap();
+        let found: Vec<_> = report.problems.iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|it| it.contains(expected)), "{sql}: {found:?}");
+    };
+    has("UPDATE invoice SET charged = 5", "charges something else than its items");
+    has("UPDATE invoice SET credit = 5", "has another credit than its items");
+    has("UPDATE account_billing SET credit = 5", "has another credit than its invoices");
+    has("UPDATE invoice_item SET voided = 1", "has items that count, and does not, or the reverse");
+    has("UPDATE invoice_item SET adjusted = 1", "has more taken back of the item");
 }

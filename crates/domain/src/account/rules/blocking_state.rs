@@ -162,7 +162,7 @@ fn record(
         created_at: now(known, cx),
         revision: Revision::first(cx.seq),
     };
-    // One that is to come is told of when it is there, by what bills the account.
+    // The billing timer announces a state that begins later.
     if state.effective_at <= state.created_at || !is_billed {
         announce(known.values(), &state, cx);
     }

@@ -1,4 +1,4 @@
-//! An invoice that somebody asks for.
+//! Invoices on request.
 
 use jiff::civil::Date;
 
@@ -10,7 +10,7 @@ use crate::reply::{BillingReply, Outcome};
 use crate::state::State;
 use crate::{Accepted, AccountId, BillingRejection as R, Rejection, Reply};
 
-/// How far ahead an invoice may be asked for.
+/// How far ahead an invoice may be.
 const MONTHS_MAX: i32 = 36;
 
 pub(crate) fn invoice_until(state: &State, it: &InvoiceUntil, cx: &mut Context) -> Outcome {

@@ -1,4 +1,4 @@
-//! Invoices: written, as drafts or asked for at once, and what the account's credit pays of them.
+//! Writes invoices, drafts or committed ones, and pays them from the account's credit.
 
 use jiff::civil::Date;
 
@@ -49,7 +49,7 @@ pub(super) fn issue(
     }
     match invoice.status {
         InvoiceStatus::Draft | InvoiceStatus::Void => draft_credit(books, &mut invoice, cx)?,
-        InvoiceStatus::Committed => ask(books, &mut invoice, cx)?,
+        InvoiceStatus::Committed => on_commit(books, &mut invoice, cx)?,
     }
     cx.change(BillingChange::Invoice(Box::new(invoice)));
     use_credit(books, cx)
@@ -73,7 +73,7 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// Asks for a draft: its credit counts, and it is paid.
+/// Commits a draft: its credit counts, and its payment is started.
 pub(super) fn commit(
     books: &mut Books<'_>,
     draft: &Invoice,
@@ -81,13 +81,17 @@ pub(super) fn commit(
 ) -> Result<(), Unbillable> {
     let mut invoice = Invoice { status: InvoiceStatus::Committed, ..draft.clone() };
     books.add_credit(invoice.credit)?;
-    ask(books, &mut invoice, cx)?;
+    on_commit(books, &mut invoice, cx)?;
     put(invoice, cx);
     use_credit(books, cx)
 }
 
-/// What an invoice that is asked for does: it uses credit, or makes some, is told of, and is paid.
-fn ask(books: &mut Books<'_>, invoice: &mut Invoice, cx: &mut Context) -> Result<(), Unbillable> {
+/// Settles a newly committed invoice with the account's credit, announces it and starts its payment.
+fn on_commit(
+    books: &mut Books<'_>,
+    invoice: &mut Invoice,
+    cx: &mut Context,
+) -> Result<(), Unbillable> {
     settle_credit(books, invoice, cx)?;
     cx.event(Event::InvoiceCreated {
         account: invoice.account_id,
@@ -103,7 +107,7 @@ fn ask(books: &mut Books<'_>, invoice: &mut Invoice, cx: &mut Context) -> Result
     Ok(())
 }
 
-/// The credit that a draft below zero makes. It counts once the draft is asked for.
+/// The credit that a draft below zero makes. It counts once the draft is committed.
 fn draft_credit(
     books: &mut Books<'_>,
     draft: &mut Invoice,
@@ -118,13 +122,16 @@ fn draft_credit(
     Ok(())
 }
 
-/// Lets the account's credit pay what it can of an invoice, or gives the account what the invoice is below zero.
+/// Lets the account's credit pay what it can of an invoice, or gives the account what the invoice is below zero. What a
+/// payment may still take is not paid from credit as well.
 pub(super) fn settle_credit(
     books: &mut Books<'_>,
     invoice: &mut Invoice,
     cx: &mut Context,
 ) -> Result<(), Unbillable> {
-    let credit = settle(invoice.balance(), books.billing.credit);
+    let balance = invoice.balance();
+    let open = if balance > AmountMinor::ZERO { invoice.payable() } else { balance };
+    let credit = settle(open, books.billing.credit);
     if credit.is_zero() {
         return Ok(());
     }

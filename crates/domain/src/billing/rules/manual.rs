@@ -1,13 +1,15 @@
-//! What somebody does to invoices by hand: items on them, adjustments, drafts that are asked for, and voids.
+//! Changes of invoices by clients: items, adjustments, commits of drafts, voids.
 
 use std::collections::BTreeMap;
+
+use jiff::civil::Date;
 
 use super::books::Books;
 use super::issue::{self, NewInvoice, adjusted, put, settle_credit, use_credit};
 use crate::billing::Unbillable;
 use crate::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind};
 use crate::billing::subscription::{
-    AddItems, AdjustItem, DeleteCredit, ITEMS_MAX, InvoiceOf, ManualKind, NewItem,
+    AddItems, AdjustItem, DeleteCredit, ITEMS_MAX, InvoiceOf, ManualKind, NewItem, When,
 };
 use crate::context::Context;
 use crate::reply::{BillingReply, Outcome};
@@ -25,8 +27,7 @@ pub(crate) fn add_items(state: &State, it: &AddItems, cx: &mut Context) -> Outco
     }
     let read = it.items.iter().map(|item| amount_of(&books, it.kind, item, cx));
     let amounts = read.collect::<Result<Vec<AmountMinor>, Rejection>>()?;
-    let today = books.calendar.date(cx.now);
-    let day = it.day.unwrap_or(today);
+    let day = requested_day(&books, it.day, cx)?;
     let id: InvoiceId = cx.mint();
     let (mut added, mut of_drafts) = (vec![], BTreeMap::<InvoiceId, Vec<InvoiceItem>>::new());
     for (new, amount) in it.items.iter().zip(amounts) {
@@ -91,6 +92,12 @@ fn amount_of(
     }
 }
 
+/// The account's day that a client named, or today.
+fn requested_day(books: &Books<'_>, day: Option<When>, cx: &Context) -> Result<Date, Rejection> {
+    let at = day.map(|when| books.instant(when, "requestedDate")).transpose()?;
+    Ok(books.calendar.date(at.unwrap_or(cx.now)))
+}
+
 fn amount(books: &Books<'_>, text: &str) -> Result<AmountMinor, Rejection> {
     AmountMinor::parse(text, books.currency).map_err(|error| Rejection::InvalidParameter {
         field: "amount".to_owned(),
@@ -121,11 +128,14 @@ pub(crate) fn adjust(state: &State, it: &AdjustItem, cx: &mut Context) -> Outcom
         return Err(R::AdjustmentNotPositive.into());
     }
     let amount = asked.unwrap_or_else(|| item.left());
-    if amount > item.left() {
-        let left = item.left().decimal(books.currency);
+    // What a payment may still take stays charged until its outcome is known.
+    let is_open = invoice.payable() != invoice.balance() && invoice.balance() > AmountMinor::ZERO;
+    let left = if is_open { item.left().min(invoice.payable()) } else { item.left() };
+    if amount > left {
+        let left = left.decimal(books.currency);
         return Err(R::AdjustmentTooLarge { left }.into());
     }
-    let day = it.day.unwrap_or_else(|| books.calendar.date(cx.now));
+    let day = requested_day(&books, it.day, cx)?;
     let adjustment = InvoiceItem {
         of: item.of.clone(),
         last_day: item.last_day,

@@ -216,7 +216,7 @@ fn write(
         let items = items(books, (at, id), due, cx);
         made.extend(items);
     }
-    // A draft is not asked for yet.
+    // A draft charges nothing yet.
     if status == InvoiceStatus::Committed {
         books.charge_through(&made);
     }

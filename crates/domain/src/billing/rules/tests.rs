@@ -117,6 +117,48 @@ fn catalog() -> Catalog {
     }
 }
 
+/// Subscribes an account to a plan from now on.
+fn subscribe_to(account: AccountId, plan: &str) -> Subscribe {
+    Subscribe {
+        account,
+        bundle: None,
+        bundle_key: None,
+        external_key: None,
+        plan: PlanChoice::Named(plan.to_owned()),
+        phase: None,
+        bill_cycle_day: None,
+        quantity: None,
+        entitled_from: None,
+        billed_from: None,
+        price_overrides: vec![],
+    }
+}
+
+/// Changes a plan when a policy says, or the catalog's rules.
+fn change_to(of: OfAccount, plan: &str, policy: Option<Policy>) -> ChangePlan {
+    ChangePlan {
+        account: of.account,
+        subscription: of.subscription,
+        plan: PlanChoice::Named(plan.to_owned()),
+        phase: None,
+        policy,
+        requested: None,
+        price_overrides: vec![],
+    }
+}
+
+/// Ends entitlement and billing when a policy says.
+fn cancel_by(of: OfAccount, policy: Policy) -> CancelSubscription {
+    CancelSubscription {
+        account: of.account,
+        subscription: of.subscription,
+        entitlement: Some(policy),
+        billing: Some(policy),
+        requested: None,
+        bills_until_requested: false,
+    }
+}
+
 struct World {
     rows: Rows,
     account: AccountId,
@@ -152,19 +194,7 @@ impl World {
         plan: &str,
         with: impl Fn(&mut Subscribe),
     ) -> Result<BundleId, Rejection> {
-        let mut it = Subscribe {
-            account: self.account,
-            bundle: None,
-            bundle_key: None,
-            external_key: None,
-            plan: PlanChoice::Named(plan.to_owned()),
-            phase: None,
-            bill_cycle_day: None,
-            quantity: None,
-            entitled_from: None,
-            billed_from: None,
-            price_overrides: vec![],
-        };
+        let mut it = subscribe_to(self.account, plan);
         with(&mut it);
         let command = BillingCommand::Subscribe(Box::new(it));
         let reply = self.rows.run(command.into())?.reply;
@@ -189,30 +219,11 @@ impl World {
     }
 
     fn change(&mut self, plan: &str, policy: Option<Policy>) -> Result<(), Rejection> {
-        self.run(|OfAccount { account, subscription }| {
-            BillingCommand::ChangePlan(Box::new(ChangePlan {
-                account,
-                subscription,
-                plan: PlanChoice::Named(plan.to_owned()),
-                phase: None,
-                policy,
-                requested: None,
-                price_overrides: vec![],
-            }))
-        })
+        self.run(|of| BillingCommand::ChangePlan(Box::new(change_to(of, plan, policy))))
     }
 
     fn cancel(&mut self, policy: Policy) -> Result<(), Rejection> {
-        self.run(|OfAccount { account, subscription }| {
-            BillingCommand::Cancel(CancelSubscription {
-                account,
-                subscription,
-                entitlement: Some(policy),
-                billing: Some(policy),
-                requested: None,
-                bills_until_requested: false,
-            })
-        })
+        self.run(|of| BillingCommand::Cancel(cancel_by(of, policy)))
     }
 
     fn set_quantity(&mut self, quantity: u32) -> Result<(), Rejection> {

@@ -16,7 +16,7 @@ fn unpaid() -> World {
     World::with(&[ControlTag::AutoPayOff])
 }
 
-fn new_item(amount: &str, invoice: Option<InvoiceId>) -> NewItem {
+pub(super) fn new_item(amount: &str, invoice: Option<InvoiceId>) -> NewItem {
     NewItem {
         invoice,
         amount: Some(amount.to_owned()),
@@ -29,9 +29,27 @@ fn new_item(amount: &str, invoice: Option<InvoiceId>) -> NewItem {
     }
 }
 
+/// Takes back a part of an item, or all that is left of it.
+pub(super) fn adjustment(
+    account: AccountId,
+    (invoice, item): (InvoiceId, InvoiceItemId),
+    amount: Option<&str>,
+) -> AdjustItem {
+    AdjustItem {
+        account,
+        invoice,
+        item,
+        amount: amount.map(str::to_owned),
+        currency: None,
+        description: None,
+        details: None,
+        day: None,
+    }
+}
+
 impl World {
     /// What a command wrote: invoices with their items, and the account's credit; or why it was refused.
-    fn does(&mut self, command: BillingCommand) -> String {
+    pub(super) fn does(&mut self, command: BillingCommand) -> String {
         let done = match self.rows.run(command.into()) {
             Ok(executed) => executed.done,
             Err(why) => return why.to_string(),
@@ -67,11 +85,11 @@ impl World {
         self.does(BillingCommand::AddItems(Box::new(it)))
     }
 
-    fn charge(&mut self, amount: &str) -> String {
+    pub(super) fn charge(&mut self, amount: &str) -> String {
         self.add(ManualKind::Charge, vec![new_item(amount, None)], true)
     }
 
-    fn credit(&mut self, amount: &str) -> String {
+    pub(super) fn credit(&mut self, amount: &str) -> String {
         self.add(ManualKind::Credit, vec![new_item(amount, None)], true)
     }
 
@@ -88,21 +106,17 @@ impl World {
         (id, items.iter().find(|it| it.kind == kind).unwrap().id)
     }
 
-    fn adjust(&mut self, (number, kind): (i64, ItemKind), amount: Option<&str>) -> String {
+    pub(super) fn adjust(
+        &mut self,
+        (number, kind): (i64, ItemKind),
+        amount: Option<&str>,
+    ) -> String {
         let (invoice, item) = self.item(number, kind);
-        self.does(BillingCommand::AdjustItem(Box::new(AdjustItem {
-            account: self.account,
-            invoice,
-            item,
-            amount: amount.map(str::to_owned),
-            currency: None,
-            description: None,
-            details: None,
-            day: None,
-        })))
+        let it = adjustment(self.account, (invoice, item), amount);
+        self.does(BillingCommand::AdjustItem(Box::new(it)))
     }
 
-    fn void(&mut self, number: i64) -> String {
+    pub(super) fn void(&mut self, number: i64) -> String {
         self.does(BillingCommand::VoidInvoice(self.invoice(number)))
     }
 }
@@ -191,7 +205,7 @@ fn an_adjustment_of_what_was_paid_becomes_credit_and_is_at_most_what_is_left() {
     .assert_eq(&world.adjust((1, ItemKind::ExternalCharge), Some("15.00")));
     let refused = [Some("35.01"), Some("0"), Some("1.001")];
     expect![[r#"
-        amount: the adjustment should not be above 35.00, which is left of the item
+        amount: the adjustment should not be above 35.00: the rest of the item is taken back, or a payment may take it
         amount: an adjustment should be above 0
         amount: 1.001: more decimals than the currency has (2)"#]]
     .assert_eq(&refused.map(|it| world.adjust((1, ItemKind::ExternalCharge), it)).join("\n"));
@@ -330,15 +344,8 @@ fn a_dry_run_shows_what_would_be_invoiced_and_writes_nothing() {
     let before = world.rows.state.clone();
     let subscription = world.subscription.unwrap();
     let upcoming = DryRunOf::Upcoming { bundle: None, subscription: None };
-    let change = ChangePlan {
-        account: world.account,
-        subscription,
-        plan: PlanChoice::Named("max".to_owned()),
-        phase: None,
-        policy: Some(Policy::Immediate),
-        requested: None,
-        price_overrides: vec![],
-    };
+    let of = OfAccount { account: world.account, subscription };
+    let change = change_to(of, "max", Some(Policy::Immediate));
     let change = DryRunOf::After(Box::new(DryRunAction::Change(change)), None);
     let mut shown = vec![];
     for of in [DryRunOf::Target(None), upcoming, change] {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::by_hand::{adjustment, new_item};
 use super::*;
 use crate::account::blocking_state::{
     AddBlockingState, Blockable, Blocks, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
 };
-use crate::billing::invoice::{InvoiceStatus, ItemKind, Manual};
+use crate::billing::invoice::{InvoiceStatus, ItemKind};
 use crate::billing::reconcile::Billed;
-use crate::billing::subscription::{AddItems, AdjustItem, InvoiceOf, ManualKind, NewItem};
+use crate::billing::subscription::{AddItems, InvoiceOf, ManualKind};
 use crate::{InvoiceId, InvoiceItemId};
 
 /// How many histories there are.
@@ -69,28 +70,13 @@ impl History {
             2 => self.wait(),
             3 => self.with(some, |it, (subscription, _)| {
                 let (plan, policy) = (it.plan(), it.policy());
-                BillingCommand::ChangePlan(Box::new(ChangePlan {
-                    account,
-                    subscription,
-                    plan: PlanChoice::Named(plan.to_owned()),
-                    phase: None,
-                    policy: Some(policy),
-                    requested: None,
-                    price_overrides: vec![],
-                }))
-                .into()
+                let change = change_to(OfAccount { account, subscription }, plan, Some(policy));
+                BillingCommand::ChangePlan(Box::new(change)).into()
             }),
             4 => self.with(some, |it, (subscription, _)| {
                 let policy = it.policy();
-                BillingCommand::Cancel(CancelSubscription {
-                    account,
-                    subscription,
-                    entitlement: Some(policy),
-                    billing: Some(policy),
-                    requested: None,
-                    bills_until_requested: false,
-                })
-                .into()
+                BillingCommand::Cancel(cancel_by(OfAccount { account, subscription }, policy))
+                    .into()
             }),
             5 => self.with(some, |it, (subscription, _)| {
                 let quantity = u32::try_from(it.random.below(3) + 1).unwrap();
@@ -129,19 +115,8 @@ impl History {
     fn subscribe(&mut self) {
         let bundles: Vec<_> = self.world.active().iter().map(|it| it.bundle_id).collect();
         let (plan, bundle) = (self.plan(), self.random.one_of(&bundles));
-        let it = Subscribe {
-            account: self.world.account,
-            bundle: bundle.filter(|_| plan == "extra"),
-            bundle_key: None,
-            external_key: None,
-            plan: PlanChoice::Named(plan.to_owned()),
-            phase: None,
-            bill_cycle_day: None,
-            quantity: None,
-            entitled_from: None,
-            billed_from: None,
-            price_overrides: vec![],
-        };
+        let bundle = bundle.filter(|_| plan == "extra");
+        let it = Subscribe { bundle, ..subscribe_to(self.world.account, plan) };
         self.submit(BillingCommand::Subscribe(Box::new(it)).into());
     }
 
@@ -165,16 +140,7 @@ impl History {
         let kind = self.random.one_of(&[ManualKind::Charge, ManualKind::Tax, ManualKind::Credit]);
         let amount = format!("{}.{:02}", self.random.below(40), self.random.below(99) + 1);
         let commits = self.random.below(4) > 0;
-        let item = NewItem {
-            invoice: None,
-            amount: Some(amount),
-            currency: None,
-            description: None,
-            details: None,
-            start: None,
-            end: None,
-            manual: Manual::default(),
-        };
+        let item = new_item(&amount, None);
         let (account, kind) = (self.world.account, kind.unwrap());
         let it = AddItems { account, kind, items: vec![item], commits, day: None };
         self.submit(BillingCommand::AddItems(Box::new(it)).into());
@@ -193,17 +159,9 @@ impl History {
         let some = self.random.one_of(&charging);
         self.with(some, |it, (invoice, item, left)| {
             let part = i64::try_from(it.random.below(left.0.unsigned_abs() + 1)).unwrap();
-            BillingCommand::AdjustItem(Box::new(AdjustItem {
-                account,
-                invoice,
-                item,
-                amount: (part > 0).then(|| crate::AmountMinor(part).decimal(usd())),
-                currency: None,
-                description: None,
-                details: None,
-                day: None,
-            }))
-            .into()
+            let amount = (part > 0).then(|| crate::AmountMinor(part).decimal(usd()));
+            let it = adjustment(account, (invoice, item), amount.as_deref());
+            BillingCommand::AdjustItem(Box::new(it)).into()
         });
     }
 

@@ -23,16 +23,10 @@ fn overrides(text: &str) -> Vec<PriceOverride> {
 
 impl World {
     fn change_with(&mut self, plan: &str, prices: &str) -> Result<(), Rejection> {
-        self.run(|OfAccount { account, subscription }| {
-            BillingCommand::ChangePlan(Box::new(ChangePlan {
-                account,
-                subscription,
-                plan: PlanChoice::Named(plan.to_owned()),
-                phase: None,
-                policy: Some(Policy::Immediate),
-                requested: None,
-                price_overrides: overrides(prices),
-            }))
+        self.run(|of| {
+            let change = change_to(of, plan, Some(Policy::Immediate));
+            let price_overrides = overrides(prices);
+            BillingCommand::ChangePlan(Box::new(ChangePlan { price_overrides, ..change }))
         })
     }
 }

@@ -23,7 +23,7 @@ impl World {
             effective_at: from.map(at),
         };
         let done = self.rows.run(AccountCommand::AddBlockingState(it).into()).unwrap().done;
-        told(&done.events)
+        names_of_states(&done.events)
     }
 
     fn pause(&mut self, from: Option<&str>) -> Vec<String> {
@@ -38,7 +38,7 @@ impl World {
     }
 }
 
-fn told(events: &[Event]) -> Vec<String> {
+fn names_of_states(events: &[Event]) -> Vec<String> {
     let name = |it: &Event| {
         let Event::BlockingStateAdded { name, .. } = it else { return None };
         Some(name.clone())
@@ -88,7 +88,7 @@ fn a_pause_to_come_is_told_of_and_takes_effect_at_its_time() {
     world.rows.now = at("2026-02-01T08:00").0;
     let it = ContinueBilling { account: world.account, due };
     let done = world.rows.run(BillingCommand::Continue(it).into()).unwrap().done;
-    assert_eq!(told(&done.events), [PAUSED]);
+    assert_eq!(names_of_states(&done.events), [PAUSED]);
     // A server that was down works it through in order.
     assert_eq!(world.until("2026-02-01T08:00"), 1);
     world.check(expect![[r#"

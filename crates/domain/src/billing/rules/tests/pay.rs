@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::account::tag::AddTags;
-use crate::billing::invoice::InvoiceStatus;
+use crate::billing::invoice::{InvoiceStatus, ItemKind};
 use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::change::BillingChange;
 use crate::command::PaymentCommand;
@@ -207,6 +207,29 @@ fn what_is_on_its_way_counts_as_paid() {
     check("pay remote | succeeds", expect!["[paid 20.00] 20.00 paid, 0.00 on its way"]);
     check("pay remote | fails", expect!["[failed 0.00] 0.00 paid, 0.00 on its way"]);
     check("pay remote | fails | pay", expect!["[paid 20.00] 20.00 paid, 0.00 on its way"]);
+}
+
+#[test]
+fn what_is_on_its_way_is_neither_taken_back_nor_paid_from_credit() {
+    let mut owing = Owing::new();
+    owing.step("pay 15 remote");
+    // Of an invoice of its own; nothing of it goes to the one with the payment.
+    let number = owing.invoice().number;
+    owing.world.credit("10");
+    let first = |owing: &Owing| {
+        let invoices = owing.world.rows.state.billing.invoices.iter();
+        let invoice = invoices.into_iter().find(|it| it.number == number).unwrap().clone();
+        [invoice.balance(), invoice.payable()].map(|it| it.decimal(usd()))
+    };
+    assert_eq!(first(&owing), ["20.00", "5.00"]);
+    let refused = owing.world.adjust((number, ItemKind::Recurring), Some("5.01"));
+    expect!["amount: the adjustment should not be above 5.00: the rest of the item is taken back, or a payment may take it"]
+        .assert_eq(&refused);
+    owing.world.adjust((number, ItemKind::Recurring), Some("2"));
+    // The credit pays what no payment may take.
+    assert_eq!(first(&owing), ["15.00", "0.00"]);
+    owing.step("succeeds");
+    assert_eq!(first(&owing), ["0.00", "0.00"]);
 }
 
 #[test]

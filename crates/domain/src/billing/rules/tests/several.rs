@@ -12,19 +12,7 @@ impl World {
         plans: &[&[&str]],
         with: impl Fn(&mut Vec<Vec<Subscribe>>),
     ) -> Result<Vec<BundleId>, Rejection> {
-        let one = |plan: &&str| Subscribe {
-            account: self.account,
-            bundle: None,
-            bundle_key: None,
-            external_key: None,
-            plan: PlanChoice::Named((*plan).to_owned()),
-            phase: None,
-            bill_cycle_day: None,
-            quantity: None,
-            entitled_from: None,
-            billed_from: None,
-            price_overrides: vec![],
-        };
+        let one = |plan: &&str| subscribe_to(self.account, plan);
         let mut bundles: Vec<Vec<_>> =
             plans.iter().map(|plans| plans.iter().map(one).collect()).collect();
         with(&mut bundles);
