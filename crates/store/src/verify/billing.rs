@@ -24,8 +24,8 @@ static PAYMENT_OF: LazyLock<String> =
     LazyLock::new(|| PAYMENT.select("WHERE tenant = ?1 AND id = ?2"));
 
 /// The credit of an account by its invoices that are asked for.
-const CREDIT: &str =
-    "SELECT sum(credit) FROM invoice WHERE tenant = ?1 AND account_id = ?2 AND status = ?3";
+const CREDIT: &str = "SELECT CAST(sum(credit) AS BIGINT) FROM invoice \
+     WHERE tenant = ?1 AND account_id = ?2 AND status = ?3";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut items = reader.load(&ITEMS_OF_INVOICE)?;
