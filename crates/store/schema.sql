@@ -1144,3 +1144,7 @@ ALTER TABLE payment ADD COLUMN invoice_id BLOB;
 ALTER TABLE blocking_state ADD COLUMN bundle_id BLOB;
 ALTER TABLE blocking_state ADD COLUMN subscription_id BLOB;
 ALTER TABLE payment_rules ADD COLUMN billing TEXT;
+ALTER TABLE posting RENAME COLUMN payment_id TO source_id;
+ALTER TABLE posting RENAME COLUMN transaction_id TO part_id;
+DROP INDEX posting_by_payment;
+CREATE INDEX posting_by_source ON posting (tenant, account_id, source_id);

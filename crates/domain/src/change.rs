@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, ClaimKey};
 use crate::entity::{Entity, NoEntity, Visited, Visitor};
+use crate::ledger::Posting;
 use crate::payment::ReplyKey;
 use crate::reply::Reply;
 use crate::timer::{Timer, TimerKey};
@@ -39,6 +40,8 @@ pub enum Change {
     Entitlement(EntitlementChange),
     /// To subscriptions and invoices.
     Billing(BillingChange),
+    /// To the ledger; only ever added.
+    Posting(Posting),
     /// To a unique name.
     Claim(ClaimChange),
     /// To a timer.
@@ -102,6 +105,7 @@ impl Change {
             Self::Payment(it) => it.entity(visitor),
             Self::Entitlement(it) => it.entity(visitor),
             Self::Billing(it) => it.entity(visitor),
+            Self::Posting(it) => Err(NoEntity::of(it.account_id)),
             Self::Timer(TimerChange::Set(it)) => Err(NoEntity::of(it.account)),
             Self::Timer(TimerChange::Cleared(_)) | Self::Claim(_) | Self::ReplySettled(_) => {
                 Err(NoEntity::default())
@@ -122,6 +126,7 @@ impl Change {
             | Self::Payment(_)
             | Self::Entitlement(_)
             | Self::Billing(_)
+            | Self::Posting(_)
             | Self::Claim(_)
             | Self::Timer(_) => None,
         }

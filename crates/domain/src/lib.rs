@@ -26,6 +26,7 @@ mod execute;
 pub mod flag;
 mod id;
 pub mod import;
+pub mod ledger;
 mod money;
 pub mod object;
 pub mod partition;

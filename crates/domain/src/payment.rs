@@ -7,7 +7,6 @@ pub(crate) mod command;
 pub mod decline;
 pub mod dispute;
 pub mod health;
-pub mod ledger;
 mod lookup;
 pub(crate) mod merchant_account;
 pub(crate) mod read;

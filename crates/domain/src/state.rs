@@ -183,6 +183,8 @@ impl State {
                 Change::Payment(it) => self.payment.apply(tenant, it),
                 Change::Entitlement(it) => self.entitlement.apply(it),
                 Change::Billing(it) => self.billing.apply(it),
+                // No rule reads the ledger.
+                Change::Posting(_) => {}
                 Change::Claim(ClaimChange::Taken { key, claim }) => {
                     self.claims.insert(key.clone(), Some(*claim));
                 }

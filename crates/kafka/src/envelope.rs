@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::payment::ledger::LedgerAccount;
+use domain::ledger::LedgerAccount;
 use domain::{AccountId, Currency, PaymentId, Seq, TenantNo, TransactionId, WebhookEndpointId};
 use engine::ports::{DisputeInquiry, Inquiry, LedgerTotal, Question};
 use engine::queue::{Inquired, Message, Reply, Resend, SimulatedWork};
@@ -357,6 +357,8 @@ fn total_to_wire(total: &LedgerTotal) -> wire::LedgerTotal {
             LedgerAccount::Refunds => 3,
             LedgerAccount::Disputes => 4,
             LedgerAccount::DisputeExcess => 5,
+            LedgerAccount::Sales => 6,
+            LedgerAccount::Tax => 7,
         },
         gateway: total.gateway.clone(),
         currency: total.currency.code().to_owned(),
@@ -372,6 +374,8 @@ fn total_from_wire(total: &wire::LedgerTotal) -> Result<LedgerTotal, EnvelopeErr
         3 => LedgerAccount::Refunds,
         4 => LedgerAccount::Disputes,
         5 => LedgerAccount::DisputeExcess,
+        6 => LedgerAccount::Sales,
+        7 => LedgerAccount::Tax,
         other => return Err(garbage(format_args!("ledger account {other} is not known"))),
     };
     let currency = Currency::parse(&total.currency).ok_or_else(|| lacks("currency"))?;

@@ -306,6 +306,9 @@ impl Tables {
             }
             Change::Customer(it) => self.change_customer(tenant, it),
             Change::Payment(it) => self.change_payment(entry, it),
+            Change::Posting(posting) => {
+                self.entries.push((tenant, LedgerEntry { seq: entry.seq, posting }));
+            }
             Change::Entitlement(it) => self.change_entitlement(it),
             Change::Claim(ClaimChange::Taken { key, claim }) => {
                 self.claims.insert(key, claim);
@@ -340,9 +343,6 @@ impl Tables {
     fn change_payment(&mut self, entry: &Entry, change: PaymentChange) {
         match change {
             PaymentChange::Velocity(it) => drop(self.velocities.put(it)),
-            PaymentChange::Posting(posting) => {
-                self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
-            }
             PaymentChange::Outstanding(it) => drop(self.outstanding.insert(it.key(), it)),
             PaymentChange::OutstandingClosed { transaction } => {
                 self.outstanding.remove(&(entry.tenant, transaction));

@@ -5,6 +5,7 @@ use domain::change::{
     AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TimerChange,
 };
 use domain::claim::ClaimKind;
+use domain::ledger::PostingSource;
 use domain::payment::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::rows::Rows;
@@ -324,7 +325,7 @@ impl Mutant {
             return vec![];
         }
         match (self, &mut change) {
-            (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
+            (Self::ForgetsPosting, Change::Posting(_))
             | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
             | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
             | (Self::LosesReply, Change::ReplySettled(_))
@@ -350,7 +351,7 @@ impl Mutant {
             {
                 return vec![];
             }
-            (Self::PostsTwice, Change::Payment(PaymentChange::Posting(_))) => {
+            (Self::PostsTwice, Change::Posting(_)) => {
                 return vec![change.clone(), change];
             }
             (Self::DoublesPayment, Change::Payment(PaymentChange::Payment(it))) => {
@@ -358,14 +359,12 @@ impl Mutant {
                 double.id = domain::Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
                 return vec![change, Change::Payment(PaymentChange::Payment(double))];
             }
-            (Self::PostsAnotherAmount, Change::Payment(PaymentChange::Posting(it))) => {
-                it.amount.0 += 1
-            }
-            (Self::PostsOneSided, Change::Payment(PaymentChange::Posting(it))) => {
-                it.credit = it.debit
-            }
-            (Self::PostsElsewhere, Change::Payment(PaymentChange::Posting(it))) => {
-                it.transaction_id = domain::Id::new(it.payment_id.uuid());
+            (Self::PostsAnotherAmount, Change::Posting(it)) => it.amount.0 += 1,
+            (Self::PostsOneSided, Change::Posting(it)) => it.credit = it.debit,
+            (Self::PostsElsewhere, Change::Posting(it)) => {
+                if let PostingSource::Payment { payment, transaction, .. } = &mut it.source {
+                    *transaction = domain::Id::new(payment.uuid());
+                }
             }
             (Self::MiscountsSums, Change::Payment(PaymentChange::Payment(it))) => {
                 it.amounts.captured.0 += 1

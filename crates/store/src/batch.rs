@@ -13,8 +13,8 @@ use domain::change::{
     TimerChange,
 };
 use domain::import::AuditEntry;
+use domain::ledger::Posting;
 use domain::payment::attempt::PaymentVelocity;
-use domain::payment::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tenant::catalog::CatalogText;
 use domain::timer::{Timer, TimerKey};
@@ -126,7 +126,7 @@ impl<'a> Rows<'a> {
             Change::Payment(PaymentChange::Velocity(it)) => {
                 self.velocities.insert((it.tenant, it.account_id), it);
             }
-            Change::Payment(PaymentChange::Posting(it)) => {
+            Change::Posting(it) => {
                 self.postings.push((seq, *ordinal, it));
                 *ordinal += 1;
                 self.deltas.post(it);

@@ -11,10 +11,10 @@ use domain::flag::change_request::ChangeStatus;
 use domain::flag::definition::DefinitionKind;
 use domain::flag::environment::SecretKind;
 use domain::import::AuditKind;
+use domain::ledger::LedgerAccount;
 use domain::object::ObjectType;
 use domain::payment::attempt::AttemptState;
 use domain::payment::dispute::DisputeStatus;
-use domain::payment::ledger::LedgerAccount;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::timer::TimerKind;
 
@@ -120,8 +120,15 @@ impl Coded for AttemptState {
 }
 
 impl Coded for LedgerAccount {
-    const ALL: &'static [Self] =
-        &[Self::Customer, Self::Gateway, Self::Refunds, Self::Disputes, Self::DisputeExcess];
+    const ALL: &'static [Self] = &[
+        Self::Customer,
+        Self::Gateway,
+        Self::Refunds,
+        Self::Disputes,
+        Self::DisputeExcess,
+        Self::Sales,
+        Self::Tax,
+    ];
 }
 
 impl Coded for ClaimKind {

@@ -65,8 +65,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 20, sql: folded_texts },
     // Catalogs.
     Migration { version: 21, sql: additions },
-    // Subscriptions and invoices.
-    Migration { version: 22, sql: additions },
+    Migration { version: 22, sql: subscriptions_and_invoices },
 ];
 
 /// The version that this code writes.
@@ -84,6 +83,7 @@ fn founding(_: i64, dialect: &Dialect) -> String {
         name if name == tables::ACCOUNT_PERSON.name => Some(&tables::ACCOUNT_PERSON_BEFORE_20),
         name if name == tables::DELIVERY.name => Some(&tables::DELIVERY_BEFORE_10),
         name if name == tables::OUTSTANDING.name => Some(&tables::OUTSTANDING_BEFORE_16),
+        name if name == tables::POSTING.name => Some(&tables::POSTING_BEFORE_22),
         _ => Some(*table).filter(|it| it.since == 1),
     };
     tables::ddl(&TABLES.iter().filter_map(then).collect::<Vec<_>>(), dialect)
@@ -165,6 +165,15 @@ fn folded_texts(version: i64, dialect: &Dialect) -> String {
         + "DROP INDEX account_person_by_email;\n\
            CREATE INDEX account_person_by_folded_email ON account_person \
            (tenant, coalesce(email_folded, lower(email))) WHERE email IS NOT NULL;\n"
+}
+
+/// Subscriptions and invoices, whose items move money in the ledger as payments do.
+fn subscriptions_and_invoices(version: i64, dialect: &Dialect) -> String {
+    additions(version, dialect)
+        + "ALTER TABLE posting RENAME COLUMN payment_id TO source_id;\n\
+           ALTER TABLE posting RENAME COLUMN transaction_id TO part_id;\n\
+           DROP INDEX posting_by_payment;\n\
+           CREATE INDEX posting_by_source ON posting (tenant, account_id, source_id);\n"
 }
 
 /// The whole schema of an empty database, step by step.
@@ -361,9 +370,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&it.sql(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["49cfe55a61617287402c8eaf3656b6db a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 5b64bacddd2bf7c1cc8ffe8c1a8fcc87 b58c7f4602275c176f0dd4ed3f129223 271eb734900b1c259899c78935053c0e 9d7161250e46b715829fb8f81dbea071 8afc058c731aa8def2758f386b988a12 eb3e9aa8555a868fadfd4605771de1ed"]
+        expect!["49cfe55a61617287402c8eaf3656b6db a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 5b64bacddd2bf7c1cc8ffe8c1a8fcc87 b58c7f4602275c176f0dd4ed3f129223 271eb734900b1c259899c78935053c0e 9d7161250e46b715829fb8f81dbea071 8afc058c731aa8def2758f386b988a12 61a8f33f98dad5d451c56cf0a5726d68"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f1345320b453ef24db782e2b3c68331c a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 80ccc4cfbc4beac5476f1dda21036844 f9691e12c9607948aff82d746fefeea6 c379604377aeb129e6b3f9bdc6d07787 80f292764c8aeb80c81e6e3efd4f0bff 3bb09207c808d6814954d70c1412fc0d 83cb5962058ae40210b3e547b2dbd87f"]
+        expect!["f1345320b453ef24db782e2b3c68331c a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 80ccc4cfbc4beac5476f1dda21036844 f9691e12c9607948aff82d746fefeea6 c379604377aeb129e6b3f9bdc6d07787 80f292764c8aeb80c81e6e3efd4f0bff 3bb09207c808d6814954d70c1412fc0d edcfbbd545b5b8412698f17a558e05ac"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::payment::ledger::{LedgerAccount, Posting};
+use domain::ledger::{LedgerAccount, Posting};
 use domain::{Currency, PartitionNo, TenantNo};
 use engine::ports::StoreError;
 
@@ -79,7 +79,7 @@ type LedgerKey<G> = (TenantNo, LedgerAccount, G, Currency);
 pub struct Totals {
     /// By tenant, what, and gateway (empty: all).
     pub counters: BTreeMap<CounterKey<String>, i64>,
-    /// By tenant, account of the chart, gateway (empty for `Customer`), and currency.
+    /// By tenant, account of the chart, gateway (empty for those of no gateway), and currency.
     pub ledger: BTreeMap<LedgerKey<String>, Sums>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Deltas<'a> {
     }
 
     fn sums(&mut self, posting: &'a Posting, account: LedgerAccount) -> &mut Sums {
-        let gateway = gateway_of(account, &posting.gateway);
+        let gateway = gateway_of(account, posting.gateway());
         self.ledger.entry((posting.tenant, account, gateway, posting.currency)).or_default()
     }
 
@@ -226,10 +226,10 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// The gateway in the key of an account's total: a customer's account has none.
+/// The gateway in the key of an account's total; empty: it is no gateway's.
 pub(crate) const fn gateway_of(account: LedgerAccount, gateway: &str) -> &str {
     match account {
-        LedgerAccount::Customer => "",
+        LedgerAccount::Customer | LedgerAccount::Sales | LedgerAccount::Tax => "",
         LedgerAccount::Gateway
         | LedgerAccount::Refunds
         | LedgerAccount::Disputes

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_sum_above_64_bits_is_refused() {
         let total = |debit, credit| LedgerTotal {
-            account: domain::payment::ledger::LedgerAccount::Customer,
+            account: domain::ledger::LedgerAccount::Customer,
             gateway: String::new(),
             currency: domain::Currency::parse("USD").unwrap(),
             debit,

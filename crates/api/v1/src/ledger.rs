@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use domain::payment::ledger::LedgerAccount;
+use domain::ledger::{LedgerAccount, PostingSource};
 use domain::{AccountId, Currency};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{InvalidParameter, PageParameters, PaymentParameters, Unauthenticated};
-use crate::parameters::{Parameters, next_offset};
+use crate::parameters::{Parameters, invalid, next_offset};
 use engine::time::rfc3339;
 
 /// The balances of the ledger.
@@ -33,7 +33,7 @@ pub struct Balances {
 #[serde(rename_all = "camelCase")]
 struct AccountBalance {
     /// `customers`, `customer:{account}`, `gateway:{gateway}`, `refunds:{gateway}`, `disputes:{gateway}`,
-    /// `dispute-excess:{gateway}`.
+    /// `dispute-excess:{gateway}`, `sales`, `tax`.
     account: String,
     /// ISO 4217 code, such as `USD`.
     currency: String,
@@ -79,10 +79,18 @@ struct Entry {
     at: String,
     /// The billing account's id.
     account_id: Uuid,
-    /// The payment's id.
-    payment_id: Uuid,
+    /// The payment's id; absent where an invoice moved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<Uuid>,
     /// The id of the transaction that moved the money.
-    transaction_id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction_id: Option<Uuid>,
+    /// The invoice's id; absent where a payment moved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invoice_id: Option<Uuid>,
+    /// The id of the item that charges, or gives back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_id: Option<Uuid>,
     /// The debited account of the chart.
     debit: String,
     /// The credited account of the chart.
@@ -121,6 +129,7 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balan
 /// Ledger entries, oldest first
 #[utoipa::path(get, path = "/v1/ledger/entries", tag = "Ledger", operation_id = "ledger_entries",
     params(PaymentParameters,
+        ("invoice" = Option<Uuid>, Query, description = "Of this invoice; not beside `payment`"),
         ("from" = Option<String>, Query, description = "Written at or after (RFC 3339 time or date)"),
         ("to" = Option<String>, Query, description = "Written before (RFC 3339 time or date)"),
         PageParameters),
@@ -130,11 +139,15 @@ pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entrie
     let filter = LedgerFilter {
         account: parameters.id("account")?,
         payment: parameters.id("payment")?,
+        invoice: parameters.id("invoice")?,
         from: parameters.time("from")?,
         to: parameters.time("to")?,
     };
     let page = parameters.page()?;
     parameters.end()?;
+    if filter.payment.is_some() && filter.invoice.is_some() {
+        return Err(invalid("invoice", "should not be given beside payment"));
+    }
     let no = context.tenant.no;
     let read =
         api.engine.read_page((no, page), move |queries| queries.ledger_entries(no, &filter, page));
@@ -144,13 +157,21 @@ pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entrie
 }
 
 fn entry(LedgerEntry { seq, posting }: &LedgerEntry) -> Entry {
-    let name = |account| name(account, Some(posting.account_id), &posting.gateway);
+    let name = |account| name(account, Some(posting.account_id), posting.gateway());
+    let (payment, invoice) = match posting.source {
+        PostingSource::Payment { payment, transaction, .. } => {
+            (Some((payment.uuid(), transaction.uuid())), None)
+        }
+        PostingSource::Invoice { invoice, item } => (None, Some((invoice.uuid(), item.uuid()))),
+    };
     Entry {
         seq: seq.0,
         at: rfc3339(posting.at),
         account_id: posting.account_id.uuid(),
-        payment_id: posting.payment_id.uuid(),
-        transaction_id: posting.transaction_id.uuid(),
+        payment_id: payment.map(|it| it.0),
+        transaction_id: payment.map(|it| it.1),
+        invoice_id: invoice.map(|it| it.0),
+        item_id: invoice.map(|it| it.1),
         debit: name(posting.debit),
         credit: name(posting.credit),
         amount: posting.amount.decimal(posting.currency),
@@ -177,6 +198,8 @@ fn name(account: LedgerAccount, customer: Option<AccountId>, gateway: &str) -> S
         (LedgerAccount::Refunds, _) => format!("refunds:{gateway}"),
         (LedgerAccount::Disputes, _) => format!("disputes:{gateway}"),
         (LedgerAccount::DisputeExcess, _) => format!("dispute-excess:{gateway}"),
+        (LedgerAccount::Sales, _) => "sales".to_owned(),
+        (LedgerAccount::Tax, _) => "tax".to_owned(),
     }
 }
 

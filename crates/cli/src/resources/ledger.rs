@@ -34,6 +34,7 @@ pub(super) static LEDGER: Resource = Resource {
             options: &[
                 ACCOUNT,
                 Field::query_text("payment", "payment", "Only this payment's, by its id"),
+                Field::query_text("invoice", "invoice", "Only this invoice's, by its id"),
                 Field::query_text("from", "from", "Written at or after this time or date"),
                 Field::query_text("to", "to", "Written before this time or date"),
             ],
@@ -47,6 +48,7 @@ pub(super) static LEDGER: Resource = Resource {
                     ("AMOUNT", "/amount"),
                     ("CURRENCY", "/currency"),
                     ("PAYMENT", "/paymentId"),
+                    ("INVOICE", "/invoiceId"),
                 ],
             }),
         },

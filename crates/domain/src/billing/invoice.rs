@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::price::Price;
 use crate::entity::{Entity, Facts};
+use crate::ledger::LedgerAccount;
 use crate::rows::{Keyed, Part};
 use crate::{
     AccountId, AmountMinor, BundleId, Currency, InvoiceId, InvoiceItemId, PaymentId, Revision,
@@ -165,6 +166,22 @@ impl ItemKind {
         matches!(self, Self::CreditAdj | Self::CbaAdj)
     }
 
+    /// The account of the ledger that an item is booked on; `None`: it moves nothing, as credit is what the customer has
+    /// left. What is taken back of an item is booked as the item is.
+    #[must_use]
+    pub const fn booked_on(self) -> Option<LedgerAccount> {
+        match self {
+            Self::Tax => Some(LedgerAccount::Tax),
+            Self::CbaAdj => None,
+            Self::Fixed
+            | Self::Recurring
+            | Self::RepairAdj
+            | Self::ExternalCharge
+            | Self::CreditAdj
+            | Self::ItemAdj => Some(LedgerAccount::Sales),
+        }
+    }
+
     /// Kill Bill's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -224,6 +241,14 @@ pub struct InvoiceItem {
     pub voided: bool,
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+/// The account of the ledger that an item is booked on, of which `all` are the items of its invoice.
+#[must_use]
+pub fn booked_on(it: &InvoiceItem, all: &[InvoiceItem]) -> Option<LedgerAccount> {
+    let adjusted = it.linked.filter(|_| it.kind == ItemKind::ItemAdj);
+    let adjusted = adjusted.and_then(|id| all.iter().find(|it| it.id == id));
+    adjusted.unwrap_or(it).kind.booked_on()
 }
 
 /// The data of an item that a client made. Nothing is computed from it.

@@ -11,6 +11,7 @@ mod course;
 mod dry_run;
 mod follow;
 mod issue;
+mod ledger;
 mod manual;
 mod pay;
 mod plan;

@@ -6,7 +6,6 @@ use crate::TransactionId;
 use crate::entity::{NoEntity, Visited, Visitor};
 use crate::payment::attempt::{PaymentAttempt, PaymentVelocity};
 use crate::payment::dispute::Dispute;
-use crate::payment::ledger::Posting;
 use crate::payment::{Outstanding, Payment, Transaction};
 
 /// A row of a payment.
@@ -21,8 +20,6 @@ pub enum PaymentChange {
     Velocity(PaymentVelocity),
     /// A dispute.
     Dispute(Box<Dispute>),
-    /// A posting; only ever added.
-    Posting(Posting),
     /// The outcome of a transaction is awaited.
     Outstanding(Outstanding),
     /// The outcome of a transaction is no longer awaited.
@@ -40,7 +37,6 @@ impl PaymentChange {
             Self::Attempt(it) => visitor.visit(it),
             Self::Dispute(it) => visitor.visit(&**it),
             Self::Velocity(it) => return Err(NoEntity::of(it.account_id)),
-            Self::Posting(it) => return Err(NoEntity::of(it.account_id)),
             Self::Outstanding(it) => return Err(NoEntity::of(it.account_id)),
             Self::OutstandingClosed { .. } => return Err(NoEntity::default()),
         })

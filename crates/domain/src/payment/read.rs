@@ -90,9 +90,7 @@ impl PaymentState {
                 {
                     *count += 1;
                 }
-            }
-            // No rule looks at it.
-            PaymentChange::Posting(_) => {}
+            } // No rule looks at it.
         }
     }
 

@@ -3,10 +3,10 @@
 use domain::change::{Change, PaymentChange};
 use domain::claim::ClaimKind;
 use domain::command::PaymentCommand;
+use domain::ledger::LedgerAccount;
 use domain::payment::dispute::{
     Dispute, DisputeBooked, DisputeCase, DisputeSaid, DisputeStatus, DisputeTimer, RecordDispute,
 };
-use domain::payment::ledger::LedgerAccount;
 use domain::timer::TimerKind;
 use domain::{AmountMinor, Command, Event, Revision, Seq, TenantNo, Timestamp};
 use expect_test::expect;

@@ -1,6 +1,6 @@
 //! Reads of the ledger.
 
-use domain::{AccountId, Currency, PaymentId, Seq, TenantNo, Timestamp};
+use domain::{AccountId, Currency, InvoiceId, PaymentId, Seq, TenantNo, Timestamp};
 
 use super::{Page, StoreError};
 
@@ -39,6 +39,8 @@ pub struct LedgerFilter {
     pub account: Option<AccountId>,
     /// Of this payment (its account must be given too, or is looked up).
     pub payment: Option<PaymentId>,
+    /// Of this invoice; not beside a payment.
+    pub invoice: Option<InvoiceId>,
     /// Written at or after this time.
     pub from: Option<Timestamp>,
     /// Written before this time.
@@ -50,14 +52,14 @@ pub struct LedgerFilter {
 pub struct LedgerEntry {
     /// The journal row.
     pub seq: Seq,
-    pub posting: domain::payment::ledger::Posting,
+    pub posting: domain::ledger::Posting,
 }
 
 /// The totals of an account of the chart in one currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerTotal {
-    pub account: domain::payment::ledger::LedgerAccount,
-    /// Whose gateway; empty for `Customer`.
+    pub account: domain::ledger::LedgerAccount,
+    /// Whose gateway; empty: none's.
     pub gateway: String,
     pub currency: Currency,
     /// Sum of debits, in minor units.

@@ -117,6 +117,25 @@ fn a_payment_is_in_the_ledger() {
 }
 
 #[test]
+fn an_invoice_is_in_the_ledger() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = account(&client, "__EXTERNAL_PAYMENT__");
+    let charge = format!("/1.0/kb/invoices/charges/{account}?autoCommit=true");
+    let items = json!([{ "accountId": account, "amount": "3.05", "currency": "USD" }]);
+    let charged = client.post(&charge, &items).json();
+    let (invoice, item) = (&charged[0]["invoiceId"], &charged[0]["invoiceItemId"]);
+    let filter = format!("/v1/ledger/entries?invoice={}", invoice.as_str().unwrap());
+    let entries = client.get(&filter).json();
+    let entries = entries["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(entries[0]["debit"], format!("customer:{account}"));
+    assert_eq!((&entries[0]["credit"], &entries[0]["amount"]), (&json!("sales"), &json!("3.05")));
+    assert_eq!((&entries[0]["invoiceId"], &entries[0]["itemId"]), (invoice, item));
+    assert_eq!(entries[0].get("paymentId"), None);
+}
+
+#[test]
 fn resources_of_another_tenant_are_not_found() {
     let server = Server::start();
     let client = server.tenant();
@@ -140,6 +159,9 @@ fn resources_of_another_tenant_are_not_found() {
     assert_eq!(own_headers.header("X-Faregate-ApiSecret", "lazar").get(&path).status, 200);
 }
 
+const BOTH_SOURCES: &str = "/v1/ledger/entries?payment=018df974-d500-767e-b938-0084452ec4ee\
+    &invoice=018df974-d500-767e-b938-0084452ec4ef";
+
 #[test]
 fn a_wrong_parameter_is_named() {
     let server = Server::start();
@@ -149,6 +171,7 @@ fn a_wrong_parameter_is_named() {
         ("/v1/ledger/entries?from=yesterday", "from"),
         ("/v1/ledger/entries?to=10000-01-01", "to"),
         ("/v1/ledger/entries?limit=0x10", "limit"),
+        (BOTH_SOURCES, "invoice"),
         ("/v1/ledger/entries?limit=1001", "limit"),
         ("/v1/analytics/payments?currency=XXX", "currency"),
         ("/v1/analytics/payments?status=GONE", "status"),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Account;
 use domain::PaymentMethod;
+use domain::ledger::{LedgerAccount, Posting};
 use domain::payment::Payment;
 use domain::payment::attempt::PaymentAttempt;
-use domain::payment::ledger::{LedgerAccount, Posting};
 use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::HistoryOf;
@@ -257,8 +257,9 @@ fn postings(books: &Books, model: &Model) -> Result<(), Wrong> {
     for (tenant, entry) in entries {
         let it = &entry.posting;
         let sign = if it.credit == LedgerAccount::Customer { 1 } else { -1 };
-        let place = format!("{} {}", it.currency, it.gateway);
-        let key = (tenant.0, it.transaction_id.uuid().as_u128(), place);
+        let Some(transaction) = it.transaction() else { continue };
+        let place = format!("{} {}", it.currency, it.gateway());
+        let key = (tenant.0, transaction.uuid().as_u128(), place);
         *posted.entry(key).or_default() += sign * it.amount.0;
     }
     posted.retain(|_, paid| *paid != 0);

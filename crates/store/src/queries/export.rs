@@ -3,12 +3,14 @@
 
 use std::sync::LazyLock;
 
+use domain::billing::invoice::{InvoiceStatus, ItemKind};
+use domain::catalog::ProductCategory;
 use domain::entitlement::feature::Reset;
 use domain::entitlement::purchase::PurchaseStatus;
+use domain::ledger::LedgerAccount;
 use domain::object::ObjectType;
 use domain::payment::attempt::AttemptState;
 use domain::payment::dispute::DisputeStatus;
-use domain::payment::ledger::LedgerAccount;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::{ExportKey, ExportPart, ExportPoint, ExportQueries, ROWS_MAX, StoreError};
@@ -93,7 +95,10 @@ impl ExportQueries for SqlQueries {
         let rows = self.read(|reader| {
             reader.query(&sql, &parameters, |cells| {
                 cells.of(section.table);
-                let row = columns.iter().map(|it| shown(it, cells)).collect::<Result<_, _>>()?;
+                let row = columns
+                    .iter()
+                    .map(|it| shown((section.table, it), cells))
+                    .collect::<Result<_, _>>()?;
                 last = section.order.iter().map(|it| key(it, cells)).collect::<Result<_, _>>()?;
                 Ok(row)
             })
@@ -145,11 +150,14 @@ fn name(column: &Column) -> &'static str {
 }
 
 /// A cell: ids and dates in their usual spelling, codes by their names, amounts in minor units.
-fn shown(column: &Column, cells: &mut Cells<'_>) -> Result<Option<String>, StoreError> {
+fn shown(
+    (table, column): (&Table, &Column),
+    cells: &mut Cells<'_>,
+) -> Result<Option<String>, StoreError> {
     Ok(match Cell::read(column.kind, cells)? {
         Cell::Null => None,
         Cell::Int(at) if column.name.ends_with("_us") => Some(rfc3339(Timestamp(at))),
-        Cell::Int(number) => Some(named(column.name, number)),
+        Cell::Int(number) => Some(named((table.name, column.name), number)),
         Cell::Text(text) => Some(text),
         Cell::Id(bytes) => Some(Uuid::from_bytes(bytes).to_string()),
         Cell::Real(bits) => Some(f64::from_bits(bits).to_string()),
@@ -157,8 +165,20 @@ fn shown(column: &Column, cells: &mut Cells<'_>) -> Result<Option<String>, Store
 }
 
 /// A code by its name; another number as it is.
-fn named(column: &str, number: i64) -> String {
+fn named(column: (&str, &str), number: i64) -> String {
     let name = match column {
+        ("invoice", "status") => InvoiceStatus::of(number).map(InvoiceStatus::name),
+        ("invoice_item", "kind") => ItemKind::of(number).map(ItemKind::name),
+        ("subscription", "category") => ProductCategory::of(number).map(ProductCategory::name),
+        ("posting", "debit" | "credit") => LedgerAccount::of(number).map(ledger_name),
+        (_, name) => named_alike(name, number),
+    };
+    name.map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// The name of a code in a column that means the same in all tables that have it.
+fn named_alike(column: &str, number: i64) -> Option<&'static str> {
+    match column {
         "kind" | "operation" | "success_operation" => {
             TransactionType::of(number).map(TransactionType::name)
         }
@@ -168,10 +188,8 @@ fn named(column: &str, number: i64) -> String {
         "purchase_status" => PurchaseStatus::of(number).map(PurchaseStatus::name),
         "state" => AttemptState::of(number).map(AttemptState::name),
         "object_type" => ObjectType::of(number).map(ObjectType::name),
-        "debit" | "credit" => LedgerAccount::of(number).map(ledger_name),
         _ => None,
-    };
-    name.map_or_else(|| number.to_string(), str::to_owned)
+    }
 }
 
 const fn ledger_name(account: LedgerAccount) -> &'static str {
@@ -181,6 +199,8 @@ const fn ledger_name(account: LedgerAccount) -> &'static str {
         LedgerAccount::Refunds => "REFUNDS",
         LedgerAccount::Disputes => "DISPUTES",
         LedgerAccount::DisputeExcess => "DISPUTE_EXCESS",
+        LedgerAccount::Sales => "SALES",
+        LedgerAccount::Tax => "TAX",
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::payment::ledger::{LedgerAccount, Posting};
-use domain::{AccountId, Currency, PaymentId, TenantNo};
+use domain::ledger::{LedgerAccount, Posting};
+use domain::{AccountId, Currency, TenantNo};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal, Page, StoreError};
 
 use super::{SqlQueries, window};
@@ -38,9 +38,9 @@ impl LedgerQueries for SqlQueries {
                     "WHERE tenant = ?1 AND account_id = ?6 AND +at_us >= ?2 AND +at_us < ?3 {ORDER}"
                 ))
             });
-            static OF_PAYMENT: LazyLock<String> = LazyLock::new(|| {
+            static OF_SOURCE: LazyLock<String> = LazyLock::new(|| {
                 tables::POSTING.select(&format!(
-                    "WHERE tenant = ?1 AND account_id = ?6 AND payment_id = ?7 \
+                    "WHERE tenant = ?1 AND account_id = ?6 AND source_id = ?7 \
                      AND +at_us >= ?2 AND +at_us < ?3 {ORDER}"
                 ))
             });
@@ -48,20 +48,20 @@ impl LedgerQueries for SqlQueries {
             let to = filter.to.map_or(i64::MAX, |at| at.0);
             let [limit, offset] = window::limit_offset(page);
             let mut parameters = vec![no.into(), from.into(), to.into(), limit, offset];
-            let account = match (filter.account, filter.payment) {
+            let payment = filter.payment.map(|it| (ACCOUNT_OF_PAYMENT, Value::from(it)));
+            let source = payment.or(filter.invoice.map(|it| (ACCOUNT_OF_INVOICE, it.into())));
+            let account = match (filter.account, &source) {
                 (None, None) => return reader.query(&BY_TIME, &parameters, entry),
-                (Some(account), _) => account,
-                (None, Some(payment)) => match account_of(reader, no, payment)? {
-                    Some(account) => account,
-                    None => return Ok(vec![]),
-                },
+                (Some(account), _) => Some(account),
+                (None, Some((sql, id))) => account_of(reader, sql, [no.into(), *id])?,
             };
+            let Some(account) = account else { return Ok(vec![]) };
             parameters.push(account.into());
-            let Some(payment) = filter.payment else {
+            let Some((_, id)) = source else {
                 return reader.query(&OF_ACCOUNT, &parameters, entry);
             };
-            parameters.push(payment.into());
-            reader.query(&OF_PAYMENT, &parameters, entry)
+            parameters.push(id);
+            reader.query(&OF_SOURCE, &parameters, entry)
         })
     }
 
@@ -161,13 +161,18 @@ fn entry(cells: &mut Cells<'_>) -> Result<LedgerEntry, StoreError> {
     Ok(LedgerEntry { seq, posting })
 }
 
+/// The account of a payment.
+pub(super) const ACCOUNT_OF_PAYMENT: &str =
+    "SELECT account_id FROM payment WHERE tenant = ?1 AND id = ?2";
+const ACCOUNT_OF_INVOICE: &str = "SELECT account_id FROM invoice WHERE tenant = ?1 AND id = ?2";
+
+/// The account of what a tenant has with an id.
 pub(super) fn account_of(
     reader: &Reader,
-    no: TenantNo,
-    payment: PaymentId,
+    sql: &str,
+    of: [Value<'_>; 2],
 ) -> Result<Option<AccountId>, StoreError> {
-    let sql = "SELECT account_id FROM payment WHERE tenant = ?1 AND id = ?2";
-    reader.query_one(sql, &[no.into(), payment.into()], |cells| cells.entity())
+    reader.query_one(sql, &of, |cells| cells.entity())
 }
 
 /// Sums of amounts in two halves, so that none leaves 64 bits.

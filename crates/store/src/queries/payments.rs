@@ -26,7 +26,9 @@ impl PaymentQueries for SqlQueries {
         no: TenantNo,
         id: PaymentId,
     ) -> Result<Option<AccountId>, StoreError> {
-        self.read(|reader| ledger::account_of(reader, no, id))
+        self.read(|reader| {
+            ledger::account_of(reader, ledger::ACCOUNT_OF_PAYMENT, [no.into(), id.into()])
+        })
     }
 
     fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError> {

@@ -1,10 +1,12 @@
 //! Payments, their transactions, the ledger's postings, and outcomes that are awaited.
 
-use domain::payment::ledger::Posting;
+use domain::ledger::{Posting, PostingSource};
 use domain::payment::{
     Actor, Amounts, Outstanding, PaidFor, Payment, PaymentState, ReplyKey, Transaction,
 };
-use domain::{AmountMinor, MerchantAccount, Seq};
+use domain::{
+    AmountMinor, InvoiceId, InvoiceItemId, MerchantAccount, PaymentId, Seq, TransactionId,
+};
 use engine::ports::StoreError;
 
 use super::{CHECKED, CLUSTERED, Table, id, index, int, only, text, unique};
@@ -195,10 +197,10 @@ pub(crate) fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transact
 pub static POSTING: Table = Table {
     name: "posting",
     indexes: &[
-        index("posting_by_payment", "tenant, account_id, payment_id"),
+        index("posting_by_source", "tenant, account_id, source_id"),
         index("posting_by_time", "tenant, at_us"),
     ],
-    exported: &["payment_id", "seq", "ordinal"],
+    exported: &["source_id", "seq", "ordinal"],
     ..CLUSTERED
 }
 .of(&[
@@ -206,8 +208,10 @@ pub static POSTING: Table = Table {
     int("ordinal"),
     int("tenant"),
     id("account_id"),
-    id("payment_id"),
-    id("transaction_id"),
+    // A payment with its transaction, or an invoice with its item.
+    id("source_id"),
+    id("part_id"),
+    // Empty: of an invoice.
     text("gateway"),
     int("debit"),
     int("credit"),
@@ -217,14 +221,20 @@ pub static POSTING: Table = Table {
 ]);
 
 pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 12] {
+    let (source, part) = match &it.source {
+        PostingSource::Payment { payment, transaction, .. } => {
+            ((*payment).into(), (*transaction).into())
+        }
+        PostingSource::Invoice { invoice, item } => ((*invoice).into(), (*item).into()),
+    };
     [
         seq.into(),
         ordinal.into(),
         it.tenant.into(),
         it.account_id.into(),
-        it.payment_id.into(),
-        it.transaction_id.into(),
-        (&it.gateway).into(),
+        source,
+        part,
+        it.gateway().into(),
         code(it.debit).into(),
         code(it.credit).into(),
         it.amount.into(),
@@ -241,9 +251,7 @@ pub(crate) fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreErro
     let posting = Posting {
         tenant: cells.tenant()?,
         account_id: cells.entity()?,
-        payment_id: cells.entity()?,
-        transaction_id: cells.entity()?,
-        gateway: cells.string()?,
+        source: source(cells)?,
         debit: cells.code()?,
         credit: cells.code()?,
         amount: cells.amount()?,
@@ -251,6 +259,19 @@ pub(crate) fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreErro
         at: cells.time()?,
     };
     Ok((seq, posting))
+}
+
+fn source(cells: &mut Cells<'_>) -> Result<PostingSource, StoreError> {
+    let (source, part): (InvoiceId, InvoiceItemId) = (cells.entity()?, cells.entity()?);
+    let gateway = cells.string()?;
+    Ok(match gateway.is_empty() {
+        true => PostingSource::Invoice { invoice: source, item: part },
+        false => PostingSource::Payment {
+            payment: PaymentId::new(source.uuid()),
+            transaction: TransactionId::new(part.uuid()),
+            gateway,
+        },
+    })
 }
 
 /// Outcomes that are awaited; the owner of the partition inquires about them.

@@ -1,7 +1,7 @@
 //! Tables as earlier versions of the schema had them.
 
 use super::objects::shown;
-use super::{ACCOUNT_PERSON, CUSTOM_FIELD, OUTSTANDING};
+use super::{ACCOUNT_PERSON, CUSTOM_FIELD, OUTSTANDING, POSTING};
 use super::{CHECKED, CLUSTERED, Index, Table, id, index, int, only, text, unique};
 
 /// Control tags of accounts, as the schema's first two versions had them. [`TAG`] took their place.
@@ -45,6 +45,30 @@ pub(crate) static DELIVERY_BEFORE_10: Table =
             text("error"),
         ],
     );
+
+/// [`POSTING`] as the schema's versions before 22 had it: all were of payments.
+pub(crate) static POSTING_BEFORE_22: Table = Table {
+    name: POSTING.name,
+    indexes: &[
+        index("posting_by_payment", "tenant, account_id, payment_id"),
+        index("posting_by_time", "tenant, at_us"),
+    ],
+    ..CLUSTERED
+}
+.of(&[
+    int("seq"),
+    int("ordinal"),
+    int("tenant"),
+    id("account_id"),
+    id("payment_id"),
+    id("transaction_id"),
+    text("gateway"),
+    int("debit"),
+    int("credit"),
+    int("amount_minor"),
+    text("currency"),
+    int("at_us"),
+]);
 
 /// [`OUTSTANDING`] as the schema's versions before 16 had it.
 pub(crate) static OUTSTANDING_BEFORE_16: Table = Table {

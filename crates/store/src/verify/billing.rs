@@ -1,17 +1,20 @@
 //! Invoices against their items and payments, accounts' credit against invoices, and days against being charged twice.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use domain::billing::account::AccountBilling;
-use domain::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind};
+use domain::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind, booked_on};
 use domain::billing::reconcile::Billed;
+use domain::ledger::{LedgerAccount, Posting, PostingSource};
 use domain::payment::PaidFor;
+use domain::{Currency, InvoiceItemId};
 use engine::ports::StoreError;
 
 use super::{Report, each_row};
 use crate::codes::code;
 use crate::driver::{Load, Reader};
-use crate::tables::{self, ACCOUNT_BILLING, INVOICE, INVOICE_ITEM, PAYMENT, SUBSCRIPTION};
+use crate::tables::{self, ACCOUNT_BILLING, INVOICE, INVOICE_ITEM, PAYMENT, POSTING, SUBSCRIPTION};
 
 static INVOICES: LazyLock<String> = LazyLock::new(|| INVOICE.select("ORDER BY tenant, id"));
 static ITEMS_OF_INVOICE: LazyLock<String> = LazyLock::new(|| {
@@ -20,6 +23,8 @@ static ITEMS_OF_INVOICE: LazyLock<String> = LazyLock::new(|| {
 static ITEMS_OF_SUBSCRIPTION: LazyLock<String> = LazyLock::new(|| {
     INVOICE_ITEM.select("WHERE tenant = ?1 AND subscription_id = ?2 AND voided = 0")
 });
+static POSTINGS_OF_INVOICE: LazyLock<String> =
+    LazyLock::new(|| POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND source_id = ?3"));
 static PAYMENT_OF: LazyLock<String> =
     LazyLock::new(|| PAYMENT.select("WHERE tenant = ?1 AND id = ?2"));
 
@@ -29,6 +34,7 @@ const CREDIT: &str = "SELECT CAST(sum(credit) AS BIGINT) FROM invoice \
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut items = reader.load(&ITEMS_OF_INVOICE)?;
+    let mut postings = reader.load(&POSTINGS_OF_INVOICE)?;
     let mut payments = reader.load(&PAYMENT_OF)?;
     each_row(reader, report, (&INVOICE, &INVOICES), |cells, report| {
         let it = tables::INVOICE.row(cells)?;
@@ -39,7 +45,13 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
             Ok(())
         })?;
         let mut problem = |what: String| report.problem(INVOICE.name, it.id, what);
+        let mut posted: Vec<Posting> = vec![];
+        postings.rows(&of, &mut |cells| {
+            posted.push(tables::posting(cells)?.1);
+            Ok(())
+        })?;
         check_items(&it, &found, &mut problem);
+        check_postings((&it, &found), posted, &mut problem);
         check_payments(&it, &mut payments, &mut problem)
     })?;
     let mut credits = reader.load(CREDIT)?;
@@ -91,6 +103,34 @@ fn check_items(it: &Invoice, items: &[InvoiceItem], problem: &mut dyn FnMut(Stri
     }
     for item in items.iter().filter(|item| item.kind.charges() && item.left().0 < 0) {
         problem(format!("has more taken back of the item {} than it charges", item.id));
+    }
+}
+
+/// Compares what the items of an invoice move with what was posted of them.
+fn check_postings(
+    (it, items): (&Invoice, &[InvoiceItem]),
+    posted: Vec<Posting>,
+    problem: &mut dyn FnMut(String),
+) {
+    let mut moved: BTreeMap<(InvoiceItemId, LedgerAccount, Currency), i128> = BTreeMap::new();
+    for posting in posted {
+        let PostingSource::Invoice { item, .. } = posting.source else { continue };
+        let amount = i128::from(posting.amount.0);
+        for (side, amount) in [(posting.credit, amount), (posting.debit, -amount)] {
+            *moved.entry((item, side, posting.currency)).or_default() += amount;
+        }
+    }
+    for item in items.iter().filter(|_| it.status == InvoiceStatus::Committed) {
+        let Some(account) = booked_on(item, items) else { continue };
+        let amount = i128::from(item.amount.0);
+        for (side, amount) in [(account, amount), (LedgerAccount::Customer, -amount)] {
+            *moved.entry((item.id, side, it.currency)).or_default() -= amount;
+        }
+    }
+    for ((item, account, _), difference) in moved {
+        if difference != 0 {
+            problem(format!("has another amount of the item {item} on {account:?} than posted"));
+        }
     }
 }
 

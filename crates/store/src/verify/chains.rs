@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use domain::change::{Change, CustomerChange};
-use domain::payment::ledger::LedgerAccount;
+use domain::ledger::LedgerAccount;
 use domain::payment::{Amounts, Payment, Transaction};
 use domain::{Event, Seq, TransactionId};
 use engine::ports::StoreError;
@@ -28,9 +28,9 @@ static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
 static POSTED: LazyLock<String> = LazyLock::new(|| {
     // What a dispute took beyond its payment is of no transaction's row.
     let excess = code(LedgerAccount::DisputeExcess);
-    let of_payment = "WHERE tenant = ?1 AND payment_id = ?2 AND account_id = ?3";
+    let of_payment = "WHERE tenant = ?1 AND source_id = ?2 AND account_id = ?3";
     format!(
-        "SELECT transaction_id, seq FROM {} {of_payment} AND debit <> {excess} AND credit <> {excess}",
+        "SELECT part_id, seq FROM {} {of_payment} AND debit <> {excess} AND credit <> {excess}",
         POSTING.name
     )
 });

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use domain::ledger::{LedgerAccount, Posting, PostingSource, sides};
 use domain::payment::dispute::Dispute;
-use domain::payment::ledger::{LedgerAccount, Posting, sides};
 use domain::payment::{Amounts, Payment, Transaction, TransactionStatus};
 use domain::{AmountMinor, Currency, Seq};
 use engine::ports::StoreError;
+use uuid::Uuid;
 
 use super::{Report, count, each_row, list};
 use crate::driver::{Cells, Load, Reader};
-use crate::tables::{self, DISPUTE, PAYMENT, PAYMENT_TRANSACTION, POSTING};
+use crate::tables::{self, DISPUTE, INVOICE, PAYMENT, PAYMENT_TRANSACTION, POSTING, Table};
 
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
@@ -19,15 +20,18 @@ static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
         .select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq, effective_at_us")
 });
 static POSTINGS: LazyLock<String> = LazyLock::new(|| {
-    POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND payment_id = ?3 ORDER BY seq")
+    POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND source_id = ?3 ORDER BY seq")
 });
 
 static DISPUTES: LazyLock<String> =
     LazyLock::new(|| DISPUTE.select("WHERE payment_id = ?2 AND tenant + 0 = ?1"));
 
-static ACCOUNT_OF_PAYMENT: LazyLock<String> = LazyLock::new(|| {
-    format!("SELECT account_id FROM {} WHERE tenant = ?1 AND id = ?2", PAYMENT.name)
-});
+static ACCOUNT_OF_PAYMENT: LazyLock<String> = LazyLock::new(|| account_of(&PAYMENT));
+static ACCOUNT_OF_INVOICE: LazyLock<String> = LazyLock::new(|| account_of(&INVOICE));
+
+fn account_of(table: &Table) -> String {
+    format!("SELECT account_id FROM {} WHERE tenant = ?1 AND id = ?2", table.name)
+}
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut transactions = reader.load(&TRANSACTIONS)?;
@@ -44,9 +48,8 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         }
         verify_disputes(&payment, &disputes_of(&payment, &mut disputes)?, &posted, report);
         for (seq, posting) in &posted {
-            if !file.iter().any(|transaction| transaction.id == posting.transaction_id) {
-                let what =
-                    format!("is of transaction {}, which is not there", posting.transaction_id);
+            if !file.iter().any(|it| posting.transaction() == Some(it.id)) {
+                let what = format!("is of transaction {}, which is not there", part(posting));
                 report.problem(POSTING.name, format!("{} of {}", seq.0, payment.id), what);
             }
         }
@@ -60,13 +63,27 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     verify_owners(reader, report)
 }
 
-/// Compares the account of a posting with its payment's, as their rows name them: reads by payment take both
-/// from the index, which a damaged row leaves as it was.
-pub(super) struct Accounts<'r>(Load<'r>);
+/// The id of the transaction or the item that moved the money.
+const fn part(posting: &Posting) -> Uuid {
+    match &posting.source {
+        PostingSource::Payment { transaction, .. } => transaction.uuid(),
+        PostingSource::Invoice { item, .. } => item.uuid(),
+    }
+}
+
+/// Compares the account of a posting with that of its payment or invoice, as their rows name them: reads by these take
+/// both from the index, which a damaged row leaves as it was.
+pub(super) struct Accounts<'r> {
+    of_payment: Load<'r>,
+    of_invoice: Load<'r>,
+}
 
 impl<'r> Accounts<'r> {
     pub(super) fn prepare(reader: &'r Reader) -> Result<Self, StoreError> {
-        Ok(Self(reader.load(&ACCOUNT_OF_PAYMENT)?))
+        Ok(Self {
+            of_payment: reader.load(&ACCOUNT_OF_PAYMENT)?,
+            of_invoice: reader.load(&ACCOUNT_OF_INVOICE)?,
+        })
     }
 
     pub(super) fn posting(
@@ -75,17 +92,21 @@ impl<'r> Accounts<'r> {
         report: &mut Report,
     ) -> Result<(), StoreError> {
         let (seq, posting) = tables::posting(cells)?;
-        let mut account = None;
-        self.0.rows(&[posting.tenant.into(), posting.payment_id.into()], &mut |cells| {
-            account = Some(cells.entity()?);
-            Ok(())
-        })?;
+        let (accounts, id, absent) = match &posting.source {
+            PostingSource::Payment { payment, .. } => {
+                (&mut self.of_payment, (*payment).into(), "is of a payment that is not there")
+            }
+            PostingSource::Invoice { invoice, .. } => {
+                (&mut self.of_invoice, (*invoice).into(), "is of an invoice that is not there")
+            }
+        };
+        let account = accounts.first(&[posting.tenant.into(), id], |cells| cells.entity())?;
         let what = match account {
             Some(account) if account == posting.account_id => return Ok(()),
-            Some(_) => "is of another account than its payment",
-            None => "is of a payment that is not there",
+            Some(_) => "is of another account than its payment or invoice",
+            None => absent,
         };
-        report.problem(POSTING.name, format!("{} of {}", seq.0, posting.transaction_id), what);
+        report.problem(POSTING.name, format!("{} of {}", seq.0, part(&posting)), what);
         Ok(())
     }
 }
@@ -190,7 +211,7 @@ fn verify_transaction(
         problem("is of another account than its payment");
     }
     let own = posted.iter().map(|(_, posting)| posting);
-    let own = own.filter(|it| it.transaction_id == transaction.id && !is_excess(it));
+    let own = own.filter(|it| it.transaction() == Some(transaction.id) && !is_excess(it));
     let mut net = 0_i128;
     for posting in own {
         let amount = i128::from(posting.amount.0);
@@ -204,7 +225,7 @@ fn verify_transaction(
         if posting.amount <= AmountMinor::ZERO {
             problem("has a posting that moves nothing");
         }
-        if posting.gateway != transaction.gateway {
+        if posting.gateway() != transaction.gateway {
             problem("has a posting of another gateway");
         }
         if posting.currency != transaction.currency.unwrap_or(payment.currency) {
@@ -245,7 +266,7 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
         (
             POSTING.name,
             "is of a journal row that is not there, or of another time",
-            "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
+            "SELECT p.part_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
              WHERE j.seq = p.seq AND j.at_us = p.at_us)",
         ),
         (

@@ -54,7 +54,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         let debit = Sums { debit: amount, credit: 0 };
         let credit = Sums { debit: 0, credit: amount };
         for (account, sums) in [(it.debit, debit), (it.credit, credit)] {
-            let gateway = gateway_of(account, &it.gateway).to_owned();
+            let gateway = gateway_of(account, it.gateway()).to_owned();
             let key = (it.tenant, account, gateway, it.currency);
             counted.ledger.entry(key).or_default().add(sums);
         }

@@ -147,4 +147,7 @@ fn verify_finds_invoices_that_do_not_add_up() {
     has("UPDATE account_billing SET credit = 5", "has another credit than its invoices");
     has("UPDATE invoice_item SET voided = 1", "has items that count, and does not, or the reverse");
     has("UPDATE invoice_item SET adjusted = 1", "has more taken back of the item");
+    let posted = "INSERT INTO posting SELECT seq, 0, tenant, account_id, id, id, '', 1, 6, 5, 'USD', \
+                  created_at_us FROM invoice";
+    has(posted, "on Sales than posted");
 }

@@ -138,7 +138,7 @@ fn a_scrub_looks_at_every_row_and_finds_what_is_wrong_with_one() {
         ("UPDATE journal SET request_id = zeroblob(16) WHERE seq = 9", "journal 9: "),
         ("UPDATE account_person SET name = 'Eve'", "account_person 1/"),
         ("UPDATE payment_transaction SET status = 2 WHERE status = 1", "payment_transaction "),
-        ("UPDATE posting SET account_id = payment_id", "posting "),
+        ("UPDATE posting SET account_id = source_id", "posting "),
         ("UPDATE customer_session SET expires_at_us = 1", "customer_session 1/"),
     ] {
         let copy = home.path().join("copy.db");

@@ -1,8 +1,8 @@
 //! Disputes are committed, loaded, read and verified.
 
 use domain::command::PaymentCommand;
+use domain::ledger::LedgerAccount;
 use domain::payment::dispute::{Dispute, DisputeCase, DisputeSaid, DisputeStatus, RecordDispute};
-use domain::payment::ledger::LedgerAccount;
 use domain::payment::{
     GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, TransactionType,
 };
@@ -125,7 +125,7 @@ fn what_is_booked_is_in_the_ledger_and_verified() {
     assert_eq!((booked.excess.0, booked.excess_returned.0), (800, 800));
     let filter = LedgerFilter { payment: Some(payment), ..LedgerFilter::default() };
     let entries = world.queries.ledger_entries(TENANT, &filter, Page { offset: 0, limit: 10 });
-    let excess = |it: &domain::payment::ledger::Posting| {
+    let excess = |it: &domain::ledger::Posting| {
         [it.debit, it.credit].contains(&LedgerAccount::DisputeExcess)
     };
     let entries = entries.unwrap();

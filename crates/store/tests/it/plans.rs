@@ -378,7 +378,7 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
     );
     check(
         "SELECT * FROM posting WHERE tenant = ?1 AND account_id = ?2",
-        &["SEARCH posting USING INDEX posting_by_payment (tenant=? AND account_id=?)"],
+        &["SEARCH posting USING INDEX posting_by_source (tenant=? AND account_id=?)"],
     );
     check(
         "SELECT * FROM account_person WHERE tenant = ?1 AND account_id = ?2 \

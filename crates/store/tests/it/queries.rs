@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::access::{CreateUser, PutRole};
 use domain::change::{AccountChange, Change, PaymentChange};
 use domain::command::{AccessCommand, TenantCommand};
-use domain::payment::ledger::{LedgerAccount, Posting};
+use domain::ledger::{LedgerAccount, Posting, PostingSource};
 use domain::payment::{Outstanding, PaymentFile, PaymentState, TransactionStatus};
 use domain::reply::AccountReply;
 use domain::tenant::{CREDENTIALS_DROPPED, SetTenantValue};
@@ -96,7 +96,7 @@ impl Newest {
                     None => file.transactions.push(it),
                 }
             }
-            Change::Payment(PaymentChange::Posting(posting)) => self.postings.push((seq, posting)),
+            Change::Posting(posting) => self.postings.push((seq, posting)),
             Change::Payment(PaymentChange::Outstanding(it)) => {
                 self.outstanding.insert((no, it.transaction_id), it);
             }
@@ -501,8 +501,7 @@ fn ledger_entries_are_filtered_by_each_of_their_sides() {
     for no in &world.workload.tenants {
         let some = all.iter().filter(|it| it.tenant == *no).nth(20).unwrap();
         let none = LedgerFilter::default();
-        let account = Some(some.account_id);
-        let payment = Some(some.payment_id);
+        let (account, payment) = (Some(some.account_id), payment_of(some));
         for filter in [
             none,
             LedgerFilter { account, ..none },
@@ -516,7 +515,7 @@ fn ledger_entries_are_filtered_by_each_of_their_sides() {
                 let it = &it.1;
                 it.tenant == *no
                     && filter.account.is_none_or(|id| it.account_id == id)
-                    && filter.payment.is_none_or(|id| it.payment_id == id)
+                    && filter.payment.is_none_or(|id| payment_of(it) == Some(id))
                     && filter.from.is_none_or(|from| it.at >= from)
                     && filter.to.is_none_or(|to| it.at < to)
             };
@@ -538,13 +537,18 @@ fn ledger_entries_are_filtered_by_each_of_their_sides() {
     assert!(queries.ledger_entries(STRANGER, &LedgerFilter::default(), ALL).unwrap().is_empty());
 }
 
+fn payment_of(it: &Posting) -> Option<PaymentId> {
+    let PostingSource::Payment { payment, .. } = it.source else { return None };
+    Some(payment)
+}
+
 /// The sums of postings, by account of the chart, gateway and currency.
 fn add_up<'a>(postings: impl Iterator<Item = &'a Posting>) -> Vec<LedgerTotal> {
     let mut totals: BTreeMap<(LedgerAccount, String, Currency), (i128, i128)> = BTreeMap::new();
     for it in postings {
         let key = |account| {
             let customer = account == LedgerAccount::Customer;
-            let gateway = if customer { String::new() } else { it.gateway.clone() };
+            let gateway = if customer { String::new() } else { it.gateway().to_owned() };
             (account, gateway, it.currency)
         };
         totals.entry(key(it.debit)).or_default().0 += i128::from(it.amount.0);

@@ -224,7 +224,7 @@ fn damage_to_the_ledger_is_found() {
         );
     }
     check(
-        &["UPDATE posting SET payment_id = account_id WHERE seq = (SELECT max(seq) FROM posting)"],
+        &["UPDATE posting SET source_id = account_id WHERE seq = (SELECT max(seq) FROM posting)"],
         expect![[r#"
             payment_transaction: its postings do not add up to what it moved
             posting: is of a payment that is not there"#]],

@@ -3,6 +3,7 @@
 use jiff::civil::Date;
 
 use super::books::Books;
+use super::ledger;
 use super::pay::pay;
 use crate::account::tag::ControlTag;
 use crate::billing::Unbillable;
@@ -44,6 +45,9 @@ pub(super) fn issue(
         created_at: cx.now,
         revision: Revision::first(cx.seq),
     };
+    if invoice.status == InvoiceStatus::Committed {
+        ledger::post(&new.items, cx);
+    }
     for item in new.items {
         books.put_item(item, cx);
     }
@@ -73,12 +77,13 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// Commits a draft: its credit counts, and its payment is started.
+/// Commits a draft with its items: its credit counts, and its payment is started.
 pub(super) fn commit(
     books: &mut Books<'_>,
-    draft: &Invoice,
+    (draft, items): (&Invoice, &[InvoiceItem]),
     cx: &mut Context,
 ) -> Result<(), Unbillable> {
+    ledger::post(items, cx);
     let mut invoice = Invoice { status: InvoiceStatus::Committed, ..draft.clone() };
     books.add_credit(invoice.credit)?;
     on_commit(books, &mut invoice, cx)?;

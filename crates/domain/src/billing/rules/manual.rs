@@ -6,6 +6,7 @@ use jiff::civil::Date;
 
 use super::books::Books;
 use super::issue::{self, NewInvoice, adjusted, put, settle_credit, use_credit};
+use super::ledger;
 use crate::billing::Unbillable;
 use crate::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind};
 use crate::billing::subscription::{
@@ -144,6 +145,9 @@ pub(crate) fn adjust(state: &State, it: &AdjustItem, cx: &mut Context) -> Outcom
         linked: Some(item.id),
         ..books.item((it.invoice, ItemKind::ItemAdj), AmountMinor(-amount.0), (day, Some(day)), cx)
     };
+    if invoice.status == InvoiceStatus::Committed {
+        ledger::post_adjustment(&adjustment, &item, cx);
+    }
     let total = AmountMinor(item.adjusted.0 + amount.0);
     let revision = item.revision.next(cx.seq);
     books.put_item(InvoiceItem { adjusted: total, revision, ..item }, cx);
@@ -165,8 +169,9 @@ pub(crate) fn commit(state: &State, it: &InvoiceOf, cx: &mut Context) -> Outcome
     if draft.status != InvoiceStatus::Draft {
         return Err(R::NoDraft { invoice: it.invoice }.into());
     }
-    books.charge_through(&items_of(&books, it.invoice));
-    issue::commit(&mut books, &draft, cx).map_err(too_large)?;
+    let items = items_of(&books, it.invoice);
+    books.charge_through(&items);
+    issue::commit(&mut books, (&draft, &items), cx).map_err(too_large)?;
     books.close(cx);
     Ok(Accepted::now(Reply::Done))
 }
@@ -178,6 +183,7 @@ pub(crate) fn void(state: &State, it: &InvoiceOf, cx: &mut Context) -> Outcome {
     refuse_void(&books, &invoice, &items)?;
     if invoice.status == InvoiceStatus::Committed {
         books.add_credit(AmountMinor(-invoice.credit.0)).map_err(too_large)?;
+        ledger::reverse(&items, cx);
     }
     for item in items {
         books.reopen_day(&item);
@@ -252,6 +258,7 @@ pub(crate) fn delete_credit(state: &State, it: &DeleteCredit, cx: &mut Context) 
             return Err(R::CreditUsed { invoice: it.invoice }.into());
         }
         invoice.charged = AmountMinor(invoice.charged.0 - made_by.amount.0);
+        ledger::reverse(std::slice::from_ref(&made_by), cx);
         clear(&mut books, made_by, "Delete gen credit", cx);
     }
     let change = AmountMinor(-item.amount.0);

@@ -24,6 +24,7 @@ use crate::catalog::{
     Product, ProductCategory, Recurring,
 };
 use crate::command::{AccountCommand, BillingCommand, TenantCommand};
+use crate::ledger::Posting;
 use crate::reply::{AccountReply, BillingReply, Reply};
 use crate::tenant::catalog::UploadCatalog;
 use crate::testing::{Rows, TENANT};
@@ -164,6 +165,8 @@ struct World {
     account: AccountId,
     /// The one that was subscribed to first.
     subscription: Option<SubscriptionId>,
+    /// What was posted.
+    postings: Vec<Posting>,
 }
 
 impl World {
@@ -186,7 +189,7 @@ impl World {
         let Some(Reply::Account(AccountReply::Created(account))) = created else { panic!() };
         let method = CreatePaymentMethod::default_of(account, EXTERNAL_PAYMENT.to_owned());
         rows.run(AccountCommand::CreatePaymentMethod(method).into()).unwrap();
-        Self { rows, account, subscription: None }
+        Self { rows, account, subscription: None, postings: vec![] }
     }
 
     fn subscribe(

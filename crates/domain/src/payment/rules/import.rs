@@ -338,7 +338,7 @@ mod tests {
     fn postings(executed: &Executed) -> Vec<i64> {
         let changes = executed.done.changes.iter();
         let posting = |it: &Change| {
-            let Change::Payment(PaymentChange::Posting(it)) = it else { return None };
+            let Change::Posting(it) = it else { return None };
             Some(it.amount.0)
         };
         changes.filter_map(posting).collect()

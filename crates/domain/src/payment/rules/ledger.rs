@@ -1,9 +1,9 @@
 //! Writes the postings of what moved.
 
-use crate::change::PaymentChange;
+use crate::change::Change;
 use crate::context::Context;
+use crate::ledger::{LedgerAccount, Posting, PostingSource, sides};
 use crate::payment::dispute::Dispute;
-use crate::payment::ledger::{LedgerAccount, Posting, sides};
 use crate::payment::{Payment, Transaction};
 use crate::{AmountMinor, Currency, TransactionId};
 
@@ -73,12 +73,15 @@ fn write(
         return;
     }
     assert!(moved.amount > AmountMinor::ZERO, "a posting moves a positive amount");
-    cx.change(PaymentChange::Posting(Posting {
+    let source = PostingSource::Payment {
+        payment: payment.id,
+        transaction: moved.transaction,
+        gateway: moved.gateway.to_owned(),
+    };
+    cx.change(Change::Posting(Posting {
         tenant: payment.tenant,
         account_id: payment.account_id,
-        payment_id: payment.id,
-        transaction_id: moved.transaction,
-        gateway: moved.gateway.to_owned(),
+        source,
         debit,
         credit,
         amount: moved.amount,

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::change::{Change, PaymentChange};
 use crate::command::PaymentCommand;
-use crate::payment::ledger::LedgerAccount;
+use crate::ledger::{LedgerAccount, PostingSource};
 use crate::payment::routed::Tries;
 use crate::payment::{
     Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
@@ -170,17 +170,21 @@ impl World {
         if let Change::Payment(PaymentChange::Payment(payment)) = change {
             self.payments.insert(name.to_owned(), payment.id);
         }
-        if let Change::Payment(PaymentChange::Posting(posting)) = change {
+        if let Change::Posting(posting) = change {
             let side = |account| match account {
                 LedgerAccount::Customer => "customer",
                 LedgerAccount::Gateway => "gateway",
                 LedgerAccount::Refunds => "refunds",
                 LedgerAccount::Disputes => "disputes",
                 LedgerAccount::DisputeExcess => "excess",
+                LedgerAccount::Sales => "sales",
+                LedgerAccount::Tax => "tax",
             };
             let (from, to) = (side(posting.debit), side(posting.credit));
             let line = format!("{from}>{to} {}", posting.amount.0);
-            self.postings.entry(posting.payment_id).or_default().push(line);
+            if let PostingSource::Payment { payment, .. } = posting.source {
+                self.postings.entry(payment).or_default().push(line);
+            }
         }
     }
 

@@ -8,7 +8,8 @@ use crate::billing::invoice::{InvoiceStatus, ItemKind, Manual};
 use crate::billing::subscription::{
     AddItems, AdjustItem, DeleteCredit, InvoiceOf, ManualKind, NewItem,
 };
-use crate::change::Image;
+use crate::change::{Change, Image};
+use crate::ledger::{LedgerAccount, Posting};
 use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, RequestId};
 
 /// An account without a method, so that its invoices stay unpaid.
@@ -59,6 +60,9 @@ impl World {
         for change in &done.changes {
             items.extend(InvoiceItem::of(change).map(|it| (it.id, it)));
             invoices.extend(Invoice::of(change).map(|it| (it.number, it)));
+            if let Change::Posting(it) = change {
+                self.postings.push(it.clone());
+            }
         }
         let mut lines = vec![];
         for (number, invoice) in invoices {
@@ -78,6 +82,24 @@ impl World {
         let credit = billing.map_or(AmountMinor::ZERO, |it| it.credit).decimal(usd());
         lines.push(format!("credit {credit}, {adjusted} adjusted"));
         lines.join("\n")
+    }
+
+    /// What was posted since the postings were looked at last.
+    fn posted(&mut self) -> Vec<String> {
+        let side = |it| match it {
+            LedgerAccount::Customer => "customer",
+            LedgerAccount::Sales => "sales",
+            LedgerAccount::Tax => "tax",
+            LedgerAccount::Gateway
+            | LedgerAccount::Refunds
+            | LedgerAccount::Disputes
+            | LedgerAccount::DisputeExcess => "another",
+        };
+        let of_invoices = self.postings.drain(..).filter(|it| it.gateway().is_empty());
+        let line = |it: Posting| {
+            format!("{} to {} {}", side(it.debit), side(it.credit), it.amount.decimal(usd()))
+        };
+        of_invoices.map(line).collect()
     }
 
     fn add(&mut self, kind: ManualKind, items: Vec<NewItem>, commits: bool) -> String {
@@ -300,6 +322,31 @@ fn a_credit_can_be_taken_back_unless_a_run_made_it() {
     let delete = BillingCommand::DeleteCredit(DeleteCredit { account, invoice, item });
     expect!["the credit of the item ID follows from other items, and cannot be taken back"]
         .assert_eq(&masked(&world.does(delete)));
+}
+
+#[test]
+fn an_item_is_in_the_ledger_as_long_as_it_counts() {
+    let mut world = unpaid();
+    world.charge("33");
+    assert_eq!(world.posted(), ["customer to sales 33.00"]);
+    world.add(ManualKind::Tax, vec![new_item("5", None), new_item("2", None)], false);
+    assert_eq!(world.posted(), [""; 0], "a draft moves nothing");
+    world.adjust((2, ItemKind::Tax), Some("1"));
+    assert_eq!(world.posted(), [""; 0]);
+    world.does(BillingCommand::CommitInvoice(world.invoice(2)));
+    let mut posted = world.posted();
+    posted.sort();
+    assert_eq!(posted, ["customer to tax 2.00", "customer to tax 5.00", "tax to customer 1.00"]);
+    world.adjust((2, ItemKind::Tax), Some("0.50"));
+    assert_eq!(world.posted(), ["tax to customer 0.50"]);
+    world.adjust((1, ItemKind::ExternalCharge), Some("3"));
+    assert_eq!(world.posted(), ["sales to customer 3.00"]);
+    world.void(1);
+    let mut posted = world.posted();
+    posted.sort();
+    assert_eq!(posted, ["customer to sales 3.00", "sales to customer 33.00"]);
+    world.credit("4");
+    assert_eq!(world.posted(), ["sales to customer 4.00"], "its use as credit moves nothing");
 }
 
 #[test]

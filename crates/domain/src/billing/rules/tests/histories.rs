@@ -7,9 +7,11 @@ use super::*;
 use crate::account::blocking_state::{
     AddBlockingState, Blockable, Blocks, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
 };
-use crate::billing::invoice::{InvoiceStatus, ItemKind};
+use crate::billing::invoice::{InvoiceStatus, ItemKind, booked_on};
 use crate::billing::reconcile::Billed;
 use crate::billing::subscription::{AddItems, InvoiceOf, ManualKind};
+use crate::change::Change;
+use crate::ledger::{LedgerAccount, Posting, PostingSource};
 use crate::{InvoiceId, InvoiceItemId};
 
 /// How many histories there are.
@@ -41,13 +43,15 @@ struct History {
     random: Random,
     invoices: BTreeMap<InvoiceId, Invoice>,
     items: BTreeMap<InvoiceItemId, InvoiceItem>,
+    postings: Vec<Posting>,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
         let tags = if seed.is_multiple_of(3) { vec![ControlTag::AutoPayOff] } else { vec![] };
         let world = World::with(&tags);
-        Self { world, random: Random(seed), invoices: BTreeMap::new(), items: BTreeMap::new() }
+        let (invoices, items) = (BTreeMap::new(), BTreeMap::new());
+        Self { world, random: Random(seed), invoices, items, postings: vec![] }
     }
 
     /// Executes a command. Whether it is taken is not the point here.
@@ -57,6 +61,9 @@ impl History {
                 use crate::change::Image;
                 self.items.extend(InvoiceItem::of(change).map(|it| (it.id, it.clone())));
                 self.invoices.extend(Invoice::of(change).map(|it| (it.id, it.clone())));
+                if let Change::Posting(it) = change {
+                    self.postings.push(it.clone());
+                }
             }
         }
     }
@@ -181,6 +188,37 @@ impl History {
         }
     }
 
+    /// What the ledger says of each item, and of the customer.
+    fn check_ledger(&self, credit: i64, at: &str) {
+        let mut customer = 0;
+        let mut moved: BTreeMap<(InvoiceItemId, LedgerAccount), i64> = BTreeMap::new();
+        for it in &self.postings {
+            for (side, amount) in [(it.credit, it.amount.0), (it.debit, -it.amount.0)] {
+                if side == LedgerAccount::Customer {
+                    customer += amount;
+                } else if let PostingSource::Invoice { item, .. } = it.source {
+                    *moved.entry((item, side)).or_default() += amount;
+                }
+            }
+        }
+        let mut expected: BTreeMap<(InvoiceItemId, LedgerAccount), i64> = BTreeMap::new();
+        let mut unpaid = 0;
+        for invoice in self.invoices.values() {
+            unpaid += invoice.balance().0;
+            let items: Vec<_> =
+                self.items.values().filter(|it| it.invoice_id == invoice.id).cloned().collect();
+            for it in items.iter().filter(|_| invoice.status == InvoiceStatus::Committed) {
+                if let Some(account) = booked_on(it, &items) {
+                    expected.insert((it.id, account), it.amount.0);
+                }
+            }
+        }
+        moved.retain(|_, amount| *amount != 0);
+        expected.retain(|_, amount| *amount != 0);
+        assert_eq!(moved, expected, "{at}");
+        assert_eq!(customer, credit - unpaid, "{at}: the customer's account");
+    }
+
     /// What holds, whatever was done.
     fn check(&self, at: &str) {
         let mut credit = 0;
@@ -202,6 +240,7 @@ impl History {
         let billing = self.world.rows.state.billing.accounts.find(&(TENANT, self.world.account));
         assert_eq!(credit, billing.map_or(0, |it| it.credit.0), "{at}: the account's credit");
         assert!(credit >= 0, "{at}");
+        self.check_ledger(credit, at);
         assert!(billing.is_none_or(|it| it.parked.is_none()), "{at}: {billing:?}");
         let mut by_subscription: BTreeMap<SubscriptionId, Vec<&InvoiceItem>> = BTreeMap::new();
         for item in self.items.values().filter(|it| !it.voided) {

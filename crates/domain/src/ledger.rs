@@ -4,13 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::TransactionType;
-use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, Timestamp, TransactionId};
+use crate::{
+    AccountId, AmountMinor, Currency, InvoiceId, InvoiceItemId, PaymentId, TenantNo, Timestamp,
+    TransactionId,
+};
 
-/// An account of a tenant's chart. `Customer` is one per billing account; the others are one per
-/// gateway, and per partition inside, so that no row is hot.
+/// An account of a tenant's chart. `Customer` is one per billing account; those of gateways are one per
+/// gateway. All are one per partition inside, so that no row is hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LedgerAccount {
-    /// `customer:{account}` (liability): what the customer has paid, net.
+    /// `customer:{account}` (liability): what the customer has paid, net, less what was invoiced.
     Customer,
     /// `gateway:{gateway}` (asset): what the gateway took for us and has to settle.
     Gateway,
@@ -20,6 +23,27 @@ pub enum LedgerAccount {
     Disputes,
     /// `dispute-excess:{gateway}` (asset): what the banks took back beyond what was left of the payments.
     DisputeExcess,
+    /// `sales` (income): what was invoiced, less what was taken back of it.
+    Sales,
+    /// `tax` (liability): taxes on invoices, which are somebody else's.
+    Tax,
+}
+
+/// Why money moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PostingSource {
+    Payment {
+        payment: PaymentId,
+        /// The transaction that moved the money.
+        transaction: TransactionId,
+        /// Which gateway's accounts.
+        gateway: String,
+    },
+    Invoice {
+        invoice: InvoiceId,
+        /// The item that charges, or gives back.
+        item: InvoiceItemId,
+    },
 }
 
 /// One movement of money: append-only, always above zero.
@@ -28,11 +52,7 @@ pub struct Posting {
     pub tenant: TenantNo,
     /// The billing account behind `Customer`.
     pub account_id: AccountId,
-    pub payment_id: PaymentId,
-    /// The transaction that moved the money.
-    pub transaction_id: TransactionId,
-    /// Which gateway's accounts.
-    pub gateway: String,
+    pub source: PostingSource,
     /// The account debited.
     pub debit: LedgerAccount,
     /// The account credited.
@@ -43,7 +63,27 @@ pub struct Posting {
     pub at: Timestamp,
 }
 
-/// Debit and credit of a movement.
+impl Posting {
+    /// The gateway whose accounts it moves; empty: none's.
+    #[must_use]
+    pub fn gateway(&self) -> &str {
+        match &self.source {
+            PostingSource::Payment { gateway, .. } => gateway,
+            PostingSource::Invoice { .. } => "",
+        }
+    }
+
+    /// The transaction that moved the money.
+    #[must_use]
+    pub const fn transaction(&self) -> Option<TransactionId> {
+        match self.source {
+            PostingSource::Payment { transaction, .. } => Some(transaction),
+            PostingSource::Invoice { .. } => None,
+        }
+    }
+}
+
+/// Debit and credit of a payment's movement.
 #[must_use]
 pub const fn sides(kind: TransactionType) -> Option<(LedgerAccount, LedgerAccount)> {
     use LedgerAccount::{Customer, Disputes, Gateway, Refunds};
