@@ -30,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const BACKLOG_MAX: usize = 100_000;
 /// Others pay at most so long.
 pub const OTHERS_MAX: Duration = Duration::from_secs(86_400);
+/// How the metric begins that counts payments without an outcome.
+const OUTSTANDING: &str = "faregate_outstanding_transactions ";
 /// The timers that become due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
@@ -41,6 +43,8 @@ pub struct Due {
     pub kind: &'static str,
     /// How far the clock is set, in days.
     pub days: u32,
+    /// Whether they have payments made, whose outcomes are waited for.
+    pub has_payments: bool,
 }
 
 /// Options of both. The server needs `--test-clock`.
@@ -208,7 +212,7 @@ impl Server {
             tokio::time::sleep(LOOK_EVERY).await;
             let fired = self.fired(&mut connection).await?.saturating_sub(before);
             let Due { count, name, .. } = self.due;
-            if fired >= u64::from(count) {
+            if fired >= u64::from(count) && !self.awaits_outcomes(&mut connection).await? {
                 return Ok(());
             }
             anyhow::ensure!(
@@ -225,9 +229,18 @@ impl Server {
 
     /// How many timers of this kind have fired since the server's start.
     async fn fired(&self, connection: &mut Connection) -> anyhow::Result<u64> {
+        self.metric(connection, &self.fired).await
+    }
+
+    /// Whether payments that they had made have no outcome yet.
+    async fn awaits_outcomes(&self, connection: &mut Connection) -> anyhow::Result<bool> {
+        Ok(self.due.has_payments && self.metric(connection, OUTSTANDING).await? > 0)
+    }
+
+    /// The value of a metric; 0 where it is not there.
+    async fn metric(&self, connection: &mut Connection, name: &str) -> anyhow::Result<u64> {
         let text = self.exchange(connection, &self.scrape, "reading the metrics").await?;
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(&*self.fired));
-        // Not there before the first one.
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
         lines.next().map_or(Ok(0), |count| count.parse().context("reading the metrics"))
     }
 
@@ -334,7 +347,13 @@ mod tests {
     }
 
     fn report() -> Report {
-        let due = Due { count: 1_000, name: "retries", kind: "payment-retry", days: 9 };
+        let due = Due {
+            count: 1_000,
+            name: "retries",
+            kind: "payment-retry",
+            days: 9,
+            has_payments: false,
+        };
         // The others took 100 ms a second before, and as much during.
         Report::new((100.0, due), (&part(2, 200, 2), &part(3, 1_400, 4)))
     }

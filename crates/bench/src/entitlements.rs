@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::client::{Client, Furniture, Method, TIMEOUT};
 use super::process::cpu_between;
 use super::random::Random;
 use super::report::{LatencyTable, Output, Quantiles, cpu_us_each, exit_code, per_second};
@@ -17,10 +18,7 @@ use super::tally::{ErrorKinds, Latencies};
 use super::{Common, count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
-mod client;
 mod expire;
-
-use client::{Client, Furniture, TIMEOUT};
 
 /// Connections at most.
 const CONCURRENCY_MAX: i64 = 10_000;
@@ -172,7 +170,7 @@ async fn furnish(args: &Args, work: Work, mut client: Client) -> anyhow::Result<
                 .into_iter()
                 .map(|(feature, value)| json!({ "feature": feature, "value": value, "reason": "bench" }))
                 .collect(),
-            has_method: false,
+            method: None,
         },
         Work::Buy | Work::Pay => {
             let features: serde_json::Map<_, _> =
@@ -182,7 +180,7 @@ async fn furnish(args: &Args, work: Work, mut client: Client) -> anyhow::Result<
                 "features": features, "lasts": { "months": 1 },
             });
             client.expect("PUT", &format!("/v1/offers/{OFFER}"), &offer).await?;
-            Furniture { grants: vec![], has_method: true }
+            Furniture { grants: vec![], method: Some(Method::External) }
         }
     };
     client.accounts(args.accounts, &furniture).await

@@ -13,7 +13,9 @@ use command_line::{CANNOT_RUN, Target, TargetError, explain};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod allocator;
+mod billing;
 mod callbacks;
+mod client;
 mod connection;
 mod due;
 mod entitlements;
@@ -60,6 +62,8 @@ enum Bench {
     Reads(reads::Args),
     /// Retries of declined payments that are due at the same time, beside other payments.
     Retries(retries::Args),
+    /// Subscriptions that are due on the same day, beside other payments.
+    Billing(billing::Args),
     /// Simultaneous gRPC requests, as "Billing Service with Kafka Middleware" measured them.
     Grpc(grpc::Args),
     /// ISO 8583 requests on one connection, with a fixed number in flight.
@@ -94,6 +98,7 @@ fn run(bench: Bench) -> anyhow::Result<ExitCode> {
         Bench::Payments(args) => payments::run(&args),
         Bench::Reads(args) => reads::run(&args),
         Bench::Retries(args) => retries::run(&args),
+        Bench::Billing(args) => billing::run(&args),
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
         Bench::Flags(args) => flags::run(&args),

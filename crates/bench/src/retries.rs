@@ -30,7 +30,13 @@ pub struct Args {
 /// # Errors
 /// As [`due::run`].
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let due = Due { count: args.retries, name: "retries", kind: "payment-retry", days: DAYS };
+    let due = Due {
+        count: args.retries,
+        name: "retries",
+        kind: "payment-retry",
+        days: DAYS,
+        has_payments: false,
+    };
     due::run(&args.due, due, decline(args))
 }
 

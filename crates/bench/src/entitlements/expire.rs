@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::client::{Client, Furniture};
+use crate::client::{Client, Furniture};
 use crate::count_up_to;
 use crate::due::{self, Due};
 
@@ -29,7 +29,13 @@ pub struct Args {
 /// # Errors
 /// As [`due::run`].
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let due = Due { count: args.grants, name: "grants", kind: "entitlements", days: DAYS };
+    let due = Due {
+        count: args.grants,
+        name: "grants",
+        kind: "entitlements",
+        days: DAYS,
+        has_payments: false,
+    };
     due::run(&args.due, due, grant(args))
 }
 
@@ -44,6 +50,6 @@ async fn grant(args: &Args) -> anyhow::Result<()> {
     let grant = json!({
         "feature": "bench-trial", "value": true, "reason": "bench", "until": until,
     });
-    let of = Furniture { grants: vec![grant], has_method: false };
+    let of = Furniture { grants: vec![grant], method: None };
     client.accounts(args.grants, &of).await.map(drop)
 }

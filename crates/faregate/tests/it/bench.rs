@@ -122,6 +122,34 @@ fn retries_are_measured() {
     assert_eq!(payment["transactions"].as_array().unwrap().len(), 2, "{payment}");
 }
 
+/// Every subscription is invoiced and paid, while others go on to pay.
+#[test]
+fn a_billing_day_is_measured() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let token = server.data_dir.join("metrics.token");
+    let (url, token, pid) = (&server.url, token.to_str().unwrap(), server.pid().to_string());
+    let arguments = ["bench", "billing", "--url", url, "--create-tenant", "--subscriptions", "30"];
+    let options = ["--metrics-token-file", token, "--pid", &pid, "--rate", "40", "--before", "1"];
+    let more = ["--per-account", "3", "--gateway", "simulator", "--warm-up", "0.1"];
+    let end = ["--within", "1m", "--json", "--strict"];
+    let report = json(&run(&[&arguments[..], &options, &more, &end].concat()));
+    for key in ["seconds", "timers_per_s", "rss_mib"] {
+        assert!(above_zero(&report[key]), "{key}: {report}");
+    }
+    assert_eq!((&report["timers"], &report["others_errors"]), (&10.into(), &0.into()));
+    let client = server.client().tenant("bob", "lazar");
+    let accounts = client.get("/1.0/kb/accounts/pagination?limit=10").json();
+    for account in accounts.as_array().unwrap() {
+        let id = account["accountId"].as_str().unwrap();
+        let path = format!("/1.0/kb/accounts/{id}/invoices?includeInvoiceComponents=true");
+        let invoices = client.get(&path).json();
+        let last = invoices.as_array().unwrap().last().unwrap();
+        assert_eq!((&last["amount"], &last["balance"]), (&json!(60.0), &json!(0.0)), "{last}");
+        assert_eq!(last["items"].as_array().unwrap().len(), 3);
+    }
+}
+
 /// A server with the gRPC API and the tenant.
 fn grpc_server() -> Server {
     let server = Server::start_with(Launch::usual().grpc());

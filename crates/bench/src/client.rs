@@ -19,8 +19,17 @@ const MAKERS: usize = 32;
 pub struct Furniture {
     /// Grants, as `POST /v1/accounts/{id}/grants` takes them.
     pub grants: Vec<Value>,
-    /// Whether it gets a default payment method that settles at once.
-    pub has_method: bool,
+    /// Its default payment method.
+    pub method: Option<Method>,
+}
+
+/// A payment method.
+#[derive(Clone, Copy, Debug)]
+pub enum Method {
+    /// Settles at once.
+    External,
+    /// The simulated gateway answers after a delay.
+    Simulator { delay_ms: u32 },
 }
 
 /// The heads of requests, up to and without `Content-Length`; `{path}` stands for the path.
@@ -89,15 +98,30 @@ impl Client {
             other => anyhow::bail!("making an account: {other:?}"),
         };
         let id = location.rsplit('/').next().unwrap_or_default().to_owned();
-        if of.has_method {
-            let method = json!({ "pluginName": "__EXTERNAL_PAYMENT__" });
-            let path = format!("{accounts}/{id}/paymentMethods?isDefault=true");
-            self.expect("POST", &path, &method).await?;
+        if let Some(method) = of.method {
+            self.add_method(&id, method).await?;
         }
         for grant in &of.grants {
             self.expect("POST", &format!("/v1/accounts/{id}/grants"), grant).await?;
         }
         Ok(id)
+    }
+
+    /// Gives an account its default payment method.
+    ///
+    /// # Errors
+    /// As [`Client::expect`].
+    pub async fn add_method(&mut self, account: &str, method: Method) -> anyhow::Result<()> {
+        let method = match method {
+            Method::External => json!({ "pluginName": "__EXTERNAL_PAYMENT__" }),
+            Method::Simulator { delay_ms } => {
+                let delay = json!({ "key": "delayMs", "value": delay_ms.to_string() });
+                let info = json!({ "properties": [delay] });
+                json!({ "pluginName": "faregate-simulator", "pluginInfo": info })
+            }
+        };
+        let path = format!("/1.0/kb/accounts/{account}/paymentMethods?isDefault=true");
+        self.expect("POST", &path, &method).await
     }
 
     /// Sends a request, and expects success.
