@@ -1,6 +1,7 @@
 //! Crash tests: the real binary, killed at random moments under load, must lose nothing, charge
 //! nothing twice, and leave nothing open.
 
+pub mod billing_day;
 mod client;
 mod clock;
 mod http;

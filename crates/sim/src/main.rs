@@ -78,6 +78,9 @@ struct Crash {
     /// Clients at the same time.
     #[arg(long, default_value_t = 16)]
     clients: usize,
+    /// So many subscriptions are due at once when the server is killed, instead of the usual load.
+    #[arg(long, value_name = "SUBSCRIPTIONS")]
+    billing_day: Option<usize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -133,7 +136,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Crash(it) => {
             let seed = it.seed.unwrap_or_else(clock);
             let options = crash::Options { kills: it.kills, seed, clients: it.clients };
-            Ok(exit(crash::run(options, &mut std::io::stdout())?))
+            let out = &mut std::io::stdout();
+            Ok(exit(match it.billing_day {
+                Some(subscriptions) => crash::billing_day::run(options, subscriptions, out)?,
+                None => crash::run(options, out)?,
+            }))
         }
     }
 }

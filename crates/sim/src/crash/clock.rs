@@ -29,7 +29,15 @@ impl TestClock {
     /// # Errors
     /// Where the server does not answer.
     pub fn pass_a_day(&mut self, wait_s: u32) -> anyhow::Result<()> {
-        let now = self.send("PUT", &format!("{PATH}?days=1&timeoutSec={wait_s}"))?;
+        self.pass(1, wait_s)
+    }
+
+    /// Lets days pass, as [`TestClock::pass_a_day`].
+    ///
+    /// # Errors
+    /// Where the server does not answer.
+    pub fn pass(&mut self, days: u32, wait_s: u32) -> anyhow::Result<()> {
+        let now = self.send("PUT", &format!("{PATH}?days={days}&timeoutSec={wait_s}"))?;
         self.latest = Some(now);
         Ok(())
     }
