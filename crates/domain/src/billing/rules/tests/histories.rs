@@ -14,10 +14,15 @@ use crate::change::Change;
 use crate::ledger::{LedgerAccount, Posting, PostingSource};
 use crate::{InvoiceId, InvoiceItemId};
 
-/// How many histories there are.
+/// How many histories there are, unless the environment says otherwise.
 const HISTORIES: u64 = 300;
 /// How many commands each has.
 const COMMANDS: u64 = 25;
+
+fn histories() -> u64 {
+    let given = std::env::var("FAREGATE_TEST_HISTORIES").ok();
+    given.map_or(HISTORIES, |it| it.parse().expect("a number"))
+}
 
 /// Numbers that follow from a seed.
 struct Random(u64);
@@ -44,14 +49,16 @@ struct History {
     invoices: BTreeMap<InvoiceId, Invoice>,
     items: BTreeMap<InvoiceItemId, InvoiceItem>,
     postings: Vec<Posting>,
+    /// Whether days pass one by one, not in one jump.
+    is_daily: bool,
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_daily: bool) -> Self {
         let tags = if seed.is_multiple_of(3) { vec![ControlTag::AutoPayOff] } else { vec![] };
         let world = World::with(&tags);
         let (invoices, items) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, random: Random(seed), invoices, items, postings: vec![] }
+        Self { world, random: Random(seed), invoices, items, postings: vec![], is_daily }
     }
 
     /// Executes a command. Whether it is taken is not the point here.
@@ -175,7 +182,14 @@ impl History {
     /// Lets some days pass, and does what is due.
     fn wait(&mut self) {
         let days = i64::try_from(self.random.below(40) + 1).unwrap();
-        self.world.rows.now += days * 86_400 * Timestamp::SECOND_US;
+        let (times, days) = if self.is_daily { (days, 1) } else { (1, days) };
+        for _ in 0..times {
+            self.world.rows.now += days * 86_400 * Timestamp::SECOND_US;
+            self.do_what_is_due();
+        }
+    }
+
+    fn do_what_is_due(&mut self) {
         let key = TimerKey { kind: TimerKind::Billing, object: self.world.account.uuid() };
         let mut fired = 0;
         while let Some(due) = self.world.rows.state.timers.find(&(TENANT, key)).map(|it| it.due)
@@ -254,8 +268,16 @@ impl History {
         }
     }
 
-    /// Running once more gives nothing.
+    /// Running once more gives nothing, whether what is settled is looked at again or not.
     fn check_again(&mut self) {
+        self.runs_and_gives_nothing();
+        for it in self.world.rows.state.billing.subscriptions.iter_mut() {
+            it.settled = jiff::civil::Date::MIN;
+        }
+        self.runs_and_gives_nothing();
+    }
+
+    fn runs_and_gives_nothing(&mut self) {
         let today = jiff::Timestamp::from_microsecond(self.world.rows.now).unwrap();
         let target = Some(today.to_zoned(jiff::tz::TimeZone::UTC).date());
         let account = self.world.account;
@@ -271,13 +293,33 @@ impl History {
 
 #[test]
 fn whatever_is_done_invoices_add_up_and_no_day_is_charged_twice() {
-    for seed in 0..HISTORIES {
-        let mut history = History::new(seed);
+    for seed in 0..histories() {
+        let mut history = History::new(seed, false);
         for step in 0..COMMANDS {
             history.step();
             history.check(&format!("seed {seed}, step {step}"));
         }
         history.check_again();
         history.check(&format!("seed {seed}, at the end"));
+    }
+}
+
+#[test]
+fn days_that_pass_in_one_jump_are_billed_as_those_that_pass_one_by_one() {
+    for seed in 0..histories() {
+        let [jump, daily] = [false, true].map(|is_daily| {
+            let mut history = History::new(seed, is_daily);
+            (0..COMMANDS).for_each(|_| history.step());
+            let charged = |it: &InvoiceItem| {
+                let target = history.invoices[&it.invoice_id].target_date;
+                (target, it.kind, it.start, it.end, it.amount)
+            };
+            // An account's credit is dated by the day on which it changed.
+            let items = history.items.values().filter(|it| it.kind != ItemKind::CbaAdj);
+            let mut items: Vec<_> = items.map(charged).collect();
+            items.sort();
+            items
+        });
+        assert_eq!(jump, daily, "seed {seed}");
     }
 }
