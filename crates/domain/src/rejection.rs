@@ -207,6 +207,8 @@ pub enum BillingRejection {
     InvoicePaid { invoice: InvoiceId },
     #[error("the invoice {invoice} was repaired by a later one, and cannot be voided")]
     InvoiceRepaired { invoice: InvoiceId },
+    #[error("the invoice {invoice} gave back days that were charged again, and cannot be voided")]
+    DaysChargedAgain { invoice: InvoiceId },
     #[error("the credit of the invoice {invoice} was used, so that it cannot be taken back")]
     CreditUsed { invoice: InvoiceId },
     /// It follows from other items.

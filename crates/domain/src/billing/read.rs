@@ -27,7 +27,8 @@ pub enum BillingRead {
     Subscription(TenantNo, SubscriptionId),
     Invoice(TenantNo, InvoiceId),
     Item(TenantNo, InvoiceItemId),
-    /// The items of an invoice, and those that they repair.
+    /// The items of an invoice, those that they repair, and those of the same subscriptions for the days that they give
+    /// back, or later ones.
     ItemsOf(TenantNo, AccountId, InvoiceId),
     /// The newest number of a tenant's invoices.
     InvoiceNumber(TenantNo),
@@ -47,7 +48,7 @@ pub struct BillingState {
     pub subscriptions_by_id: Rows<Subscription>,
     /// Items that are looked for one by one.
     pub items_by_id: Rows<InvoiceItem>,
-    /// The items of subscriptions that are not settled.
+    /// The items of subscriptions that are not settled, and those for days that an invoice gave back.
     pub items: Parts<InvoiceItem>,
     /// Accounts whose items are looked for since a day, whether they are settled or not.
     pub items_since: BTreeMap<(TenantNo, AccountId), Date>,

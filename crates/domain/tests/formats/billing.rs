@@ -604,6 +604,7 @@ fn what_is_done_to_invoices_by_hand() {
         BillingRejection::OtherCurrency { currency: usd() },
         BillingRejection::InvoicePaid { invoice: id(6) },
         BillingRejection::InvoiceRepaired { invoice: id(6) },
+        BillingRejection::DaysChargedAgain { invoice: id(6) },
         BillingRejection::CreditUsed { invoice: id(6) },
         BillingRejection::SystemCredit { item: id(7) },
         BillingRejection::InvoiceTooLarge,
@@ -611,7 +612,7 @@ fn what_is_done_to_invoices_by_hand() {
     check(
         &rejections.map(Rejection::Billing),
         expect![[
-            r#"[{"Billing":{"Blocked":{"account":"00000000-0000-0000-0000-000000000003"}}},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoSuchItem":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"InvoiceCommitted":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceVoid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoDraft":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":"ChargeNotPositive"},{"Billing":"CreditNotPositive"},{"Billing":"AdjustmentNotPositive"},{"Billing":{"AdjustmentTooLarge":{"left":"1.00"}}},{"Billing":{"NotAdjustable":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"OtherCurrency":{"currency":"USD"}}},{"Billing":{"InvoicePaid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceRepaired":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"CreditUsed":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"SystemCredit":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":"InvoiceTooLarge"}]"#
+            r#"[{"Billing":{"Blocked":{"account":"00000000-0000-0000-0000-000000000003"}}},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoSuchItem":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"InvoiceCommitted":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceVoid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoDraft":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":"ChargeNotPositive"},{"Billing":"CreditNotPositive"},{"Billing":"AdjustmentNotPositive"},{"Billing":{"AdjustmentTooLarge":{"left":"1.00"}}},{"Billing":{"NotAdjustable":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"OtherCurrency":{"currency":"USD"}}},{"Billing":{"InvoicePaid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceRepaired":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DaysChargedAgain":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"CreditUsed":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"SystemCredit":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":"InvoiceTooLarge"}]"#
         ]],
     );
 }

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::PartitionNo;
-use domain::rows::Keyed;
+use domain::billing::invoice::ItemKind;
+use domain::rows::{Keyed, Part};
 use domain::state::BillingState;
 use engine::ports::StoreError;
 
@@ -59,6 +60,12 @@ pub(super) fn load(
     for (key, items) in &mut loaded.invoice_items {
         let of = [key.0.into(), key.1.into(), key.2.into()];
         let found = reader.query(&SELECT_OF, &of, |cells| INVOICE_ITEM.row(cells))?;
+        for repair in found.iter().filter(|it| it.kind == ItemKind::RepairAdj) {
+            let (owner, start) = (repair.owner(), repair.start.to_string());
+            let of = [owner.0.into(), owner.1.into(), (&start).into()];
+            let others = reader.query(&SELECT_ITEMS, &of, |cells| INVOICE_ITEM.row(cells))?;
+            others.into_iter().for_each(|it| loaded.items.put(it));
+        }
         items.extend(found.into_iter().map(|it| (it.id, it)));
     }
     for (tenant, newest) in &mut loaded.invoice_numbers {

@@ -96,7 +96,7 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::AdjustmentTooLarge { .. } => code::ADJUSTMENT_TOO_LARGE,
         R::NotAdjustable { .. } => code::NOT_ADJUSTABLE,
         R::InvoicePaid { .. } => code::INVOICE_PAID,
-        R::InvoiceRepaired { .. } => code::INVOICE_REPAIRED,
+        R::InvoiceRepaired { .. } | R::DaysChargedAgain { .. } => code::INVOICE_REPAIRED,
         R::CreditUsed { .. } => code::CREDIT_USED,
         R::SystemCredit { .. } => code::SYSTEM_CREDIT,
         R::OtherCurrency { .. } | R::InvoiceTooLarge => code::ILLEGAL_ARGUMENT,

@@ -9,12 +9,13 @@ use super::issue::{self, NewInvoice, adjusted, put, settle_credit, use_credit};
 use super::ledger;
 use crate::billing::Unbillable;
 use crate::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind};
+use crate::billing::reconcile::Billed;
 use crate::billing::subscription::{
     AddItems, AdjustItem, DeleteCredit, ITEMS_MAX, InvoiceOf, ManualKind, NewItem, When,
 };
 use crate::context::Context;
 use crate::reply::{BillingReply, Outcome};
-use crate::rows::Keyed;
+use crate::rows::{Keyed, Part};
 use crate::state::State;
 use crate::{
     Accepted, AccountId, AmountMinor, BillingRejection as R, Currency, InvoiceId, InvoiceItemId,
@@ -216,11 +217,23 @@ fn refuse_void(
     if items.iter().any(|it| !it.repaired.is_zero()) {
         return Err(R::InvoiceRepaired { invoice: id }.into());
     }
+    if items.iter().any(|it| it.kind == ItemKind::RepairAdj && is_charged_again(books, it)) {
+        return Err(R::DaysChargedAgain { invoice: id }.into());
+    }
     let made = invoice.status == InvoiceStatus::Committed && invoice.credit.0 > 0;
     if made && books.billing.credit < invoice.credit {
         return Err(R::CreditUsed { invoice: id }.into());
     }
     Ok(())
+}
+
+/// Whether the days that an item gave back would be charged twice without its invoice.
+fn is_charged_again(books: &Books<'_>, repair: &InvoiceItem) -> bool {
+    let known = books.state.billing.items.find(&repair.owner());
+    let known = known.into_iter().flat_map(BTreeMap::values);
+    let others: Vec<&InvoiceItem> =
+        known.filter(|it| !it.voided && it.invoice_id != repair.invoice_id).collect();
+    Billed::of(&others).charged_twice().is_some()
 }
 
 /// Lets an item that a void invoice had repaired be charged again.

@@ -166,3 +166,17 @@ fn closing_an_account_ends_its_subscriptions_where_that_is_asked() {
           REPAIR_ADJ solo-evergreen 2026-01-20 > 2026-02-10 -3.39
         nothing is due"#]]);
 }
+
+#[test]
+fn an_invoice_is_not_voided_whose_days_were_charged_again() {
+    let mut world = World::with(&[ControlTag::AutoPayOff]);
+    world.subscribe("solo", |it| it.bill_cycle_day = Some(10)).unwrap();
+    world.rows.now = at("2026-01-20T08:00").0;
+    world.pause(None);
+    world.until("2026-01-30T08:00");
+    world.resume(None);
+    let refused = world.void(2);
+    assert!(refused.ends_with("gave back days that were charged again, and cannot be voided"));
+    assert!(world.void(3).starts_with("3 VOID"), "the days are not charged again any more");
+    assert!(world.void(2).contains("was used"), "the first invoice has its credit");
+}
