@@ -150,6 +150,8 @@ enum Request {
     Advance { path: &'static str },
     /// Prints what happened to a payment.
     Explain,
+    /// Prints how an invoice has its amounts.
+    ExplainInvoice,
     /// Prints why an account may use a feature, or may not.
     ExplainEntitlement,
     /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
@@ -189,6 +191,7 @@ impl Request {
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
+            | Self::ExplainInvoice
             | Self::ExplainEntitlement
             | Self::Credentials { .. }
             | Self::Events { .. } => false,
@@ -207,6 +210,7 @@ impl Request {
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
+            | Self::ExplainInvoice
             | Self::ExplainEntitlement
             | Self::Events { .. } => false,
         }
@@ -442,6 +446,9 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             print_rows(&mut remote, payments::COLUMNS, found, server.json).await?;
         }
         Request::Explain => explain::explain(&mut remote, matches, server.json).await?,
+        Request::ExplainInvoice => {
+            explain::explain_invoice(&mut remote, matches, server.json).await?;
+        }
         Request::ExplainEntitlement => {
             entitlements::explain(&mut remote, matches, server.json).await?;
         }

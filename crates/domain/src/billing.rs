@@ -11,12 +11,14 @@
 //! The rules are Kill Bill's, to the cent and to the day.
 
 pub mod account;
+mod account_basis;
 pub mod blocking;
 pub mod bundle;
 pub(crate) mod change;
 pub(crate) mod command;
 pub mod cycle;
 pub mod dry_run;
+pub mod explain;
 pub mod invoice;
 mod lookup;
 pub mod overrides;
@@ -32,6 +34,7 @@ pub mod subscription;
 mod testing;
 pub mod timeline;
 
+pub use account_basis::base_of;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
@@ -129,18 +132,40 @@ impl BillingSettings {
 
     /// Which part of the period from `period_start` to `period_end` the days from `start` to `end` are.
     #[must_use]
-    pub fn ratio(
+    pub fn part(
         self,
         (start, end): (Date, Date),
         (period_start, period_end): (Date, Date),
-    ) -> Ratio {
+    ) -> DayPart {
         if self.fixed_days == 0 {
-            return Ratio::of(days(start, end), days(period_start, period_end));
+            return DayPart { days: days(start, end), of_days: days(period_start, period_end) };
         }
         let is_in_one_month = (start.year(), start.month()) == (end.year(), end.month());
         let surplus = i32::from(start.days_in_month()) - self.fixed_days;
         let counted = days(start, end) - if is_in_one_month { 0 } else { surplus };
-        Ratio::of(counted, self.fixed_days)
+        DayPart { days: counted, of_days: self.fixed_days }
+    }
+}
+
+/// So many days of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayPart {
+    pub days: i32,
+    /// Above 0.
+    pub of_days: i32,
+}
+
+impl DayPart {
+    /// All days of a span, which has some.
+    #[must_use]
+    pub fn whole((start, end): (Date, Date)) -> Self {
+        let days = days(start, end);
+        Self { days, of_days: days }
+    }
+
+    #[must_use]
+    pub fn ratio(self) -> Ratio {
+        Ratio::of(self.days, self.of_days)
     }
 }
 

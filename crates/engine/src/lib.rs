@@ -13,6 +13,7 @@ mod caller;
 pub mod client;
 mod clock;
 pub mod entitlements;
+pub mod explained_invoices;
 pub mod flags;
 mod handle;
 pub mod holdings;

@@ -1,4 +1,4 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, disputes, features, offers, purchases and grants, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, explained invoices, disputes, features, offers, purchases and grants, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
@@ -13,6 +13,7 @@ pub mod flags;
 pub mod gateways;
 mod html;
 mod input;
+mod invoices;
 mod json;
 mod ledger;
 mod mails;
@@ -111,6 +112,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(disputes::list))
         .routes(routes!(disputes::show))
         .routes(routes!(unresolved::list))
+        .routes(routes!(invoices::explain))
         .routes(routes!(routing::explain))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))

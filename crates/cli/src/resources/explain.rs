@@ -1,25 +1,35 @@
-//! `faregate explain payment ID`: what happened to a payment, in the order of the journal.
+//! `faregate explain payment ID`: what happened to a payment, in the order of the journal. `faregate explain invoice ID`:
+//! how each item of an invoice has its amount.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::payments::PAYMENT;
-use super::{Action, Request, Resource, cell, find, money};
+use super::{Action, Operand, Request, Resource, cell, find, money};
 use crate::output::{self, table};
 use crate::remote::{Remote, Scope, encoded};
 
 pub(super) static EXPLAIN: Resource = Resource {
     name: "explain",
     alias: None,
-    about: "Show what happened, in order",
+    about: "Show what happened to a payment, or how an invoice has its amounts",
     scope: Scope::Tenant,
-    actions: &[Action {
-        name: "payment",
-        about: "Show what happened to a payment, in order, with the journal's rows and the ledger's entries",
-        operands: &[PAYMENT],
-        options: &[],
-        request: Request::Explain,
-    }],
+    actions: &[
+        Action {
+            name: "payment",
+            about: "Show what happened to a payment, in order, with the journal's rows and the ledger's entries",
+            operands: &[PAYMENT],
+            options: &[],
+            request: Request::Explain,
+        },
+        Action {
+            name: "invoice",
+            about: "Show how each item of an invoice has its amount: event, catalog, days, rate, rounding",
+            operands: &[Operand::id("invoice", "The invoice's id")],
+            options: &[],
+            request: Request::ExplainInvoice,
+        },
+    ],
 };
 
 /// One thing that happened, by the row of the journal that wrote it.
@@ -33,6 +43,12 @@ struct Step {
 }
 
 const HEADINGS: [&str; 6] = ["JOURNAL", "AT", "WHAT", "OBJECT", "BY", "REASON"];
+
+const ITEM_HEADINGS: [&str; 9] =
+    ["TYPE", "FROM", "UNTIL", "PHASE", "EVENT", "CATALOG", "DAYS", "AMOUNT", "EXPLANATION"];
+
+/// Items per request: as many as a page has.
+const ITEMS_MAX: usize = 1_000;
 
 /// Ledger entries per request: more than a payment's transactions write.
 const ENTRIES_MAX: usize = 1_000;
@@ -76,6 +92,65 @@ pub(super) async fn explain(
         println!("now: {} is {}", of("/transactionType"), of("/status"));
     }
     Ok(())
+}
+
+/// Reads and prints how the items of an invoice have their amounts.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub(super) async fn explain_invoice(
+    remote: &mut Remote,
+    matches: &ArgMatches,
+    json: bool,
+) -> anyhow::Result<()> {
+    let id = matches.get_one::<String>("invoice").map(|it| encoded(it)).unwrap_or_default();
+    let mut items: Vec<Value> = vec![];
+    let invoice = loop {
+        let path = format!("/v1/invoices/{id}/explain?limit={ITEMS_MAX}&offset={}", items.len());
+        let mut page: Value = remote.get(&path).await?.json()?;
+        let found = page.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
+        let found = found.unwrap_or_default();
+        let goes_on = !found.is_empty() && page["more"] == true;
+        items.extend(found);
+        if !goes_on {
+            break page;
+        }
+    };
+    if json {
+        let mut invoice = invoice;
+        invoice["items"] = items.into();
+        println!("{}", output::json(&invoice));
+        return Ok(());
+    }
+    let of = |at: &str| text(&invoice, at);
+    println!("invoice {} of {}: {}", of("/number"), of("/invoiceDate"), of("/status"));
+    print!("{}", table(&ITEM_HEADINGS, &items.iter().map(item_cells).collect::<Vec<_>>()));
+    let currency = of("/currency");
+    let sums = ["charged", "credit", "paid", "balance"];
+    let sums = sums.map(|name| format!("{name} {}", of(&format!("/{name}"))));
+    println!("{} {currency}", sums.join(", "));
+    Ok(())
+}
+
+fn item_cells(item: &Value) -> Vec<String> {
+    let of = |at| text(item, at);
+    let event = format!("{} {}", of("/event/kind"), of("/event/date"));
+    let days = match item["proration"].is_object() {
+        true => format!("{}/{}", of("/proration/days"), of("/proration/ofDays")),
+        false => String::new(),
+    };
+    let catalog = of("/catalogEffectiveAt");
+    vec![
+        of("/itemType"),
+        of("/startDate"),
+        of("/endDate"),
+        of("/phase"),
+        event.trim().to_owned(),
+        catalog.split('T').next().unwrap_or_default().to_owned(),
+        days,
+        of("/amount"),
+        of("/explanation"),
+    ]
 }
 
 /// The rows of an object's history.

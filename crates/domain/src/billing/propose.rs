@@ -3,10 +3,10 @@
 use jiff::civil::Date;
 
 use super::cycle::Cycle;
-use super::{BillingEvent, BillingSettings, EventKind, Run, Terms, Unbillable};
+use super::{BillingEvent, BillingSettings, DayPart, EventKind, Run, Terms, Unbillable};
 use crate::AmountMinor;
 use crate::catalog::BillingMode;
-use crate::catalog::price::{Price, Ratio};
+use crate::catalog::price::Price;
 
 /// A price that is charged once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,16 @@ pub struct RecurringCharge<'a> {
     pub amount: AmountMinor,
     /// Of a whole period: its price times the quantity.
     pub rate: Price,
+    pub measured: Measured,
+}
+
+/// How a recurring charge has its amount, which is rounded half up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// A part of the rate.
+    OfRate(DayPart),
+    /// A part of the amount of a charge for these days, some of which are invoiced.
+    OfCharge { part: DayPart, start: Date, end: Date, amount: AmountMinor },
 }
 
 /// The charges of a subscription. Recurring charges are in the order of their days.
@@ -108,9 +118,10 @@ impl<'a> Segment<'a> {
         proposal.next = self.next(cycle, run)?;
         let Some(until) = self.until(cycle, run)? else { return Ok(()) };
         let rate = price.times(self.terms.quantity);
-        for (start, end, ratio) in self.periods(cycle, until, run)? {
-            let amount = rate.part(ratio, run.currency).ok_or(Unbillable::TooLarge)?;
-            let charge = RecurringCharge { terms: self.terms, start, end, amount, rate };
+        for (start, end, part) in self.periods(cycle, until, run)? {
+            let amount = rate.part(part.ratio(), run.currency).ok_or(Unbillable::TooLarge)?;
+            let (terms, measured) = (self.terms, Measured::OfRate(part));
+            let charge = RecurringCharge { terms, start, end, amount, rate, measured };
             proposal.recurring.push(charge);
         }
         Ok(())
@@ -155,28 +166,29 @@ impl<'a> Segment<'a> {
         cycle: Cycle,
         until: Date,
         run: &Run,
-    ) -> Result<Vec<(Date, Date, Ratio)>, Unbillable> {
+    ) -> Result<Vec<(Date, Date, DayPart)>, Unbillable> {
         let (first, settings) = (cycle.first(), run.settings);
         if let Some(end) = self.end.filter(|end| *end <= first) {
             // A part is measured by the period that ends with it, even where that is not one of the cycle's.
             let period = (cycle.shift(end, -1)?, end);
-            let part = (self.start, end, settings.ratio((self.start, end), period));
+            let part = (self.start, end, settings.part((self.start, end), period));
             return Ok(if end > run.horizon { vec![part] } else { vec![] });
         }
         let mut periods = vec![];
         if self.start < first && first > run.horizon {
             let period = (cycle.shift(first, -1)?, first);
-            periods.push((self.start, first, settings.ratio((self.start, first), period)));
+            periods.push((self.start, first, settings.part((self.start, first), period)));
         }
         let last = cycle.last_until(until)?.unwrap_or(0);
         let settled = cycle.last_until(run.horizon)?.unwrap_or(0);
         for number in settled..last {
-            periods.push((cycle.at(number)?, cycle.at(number + 1)?, Ratio::ONE));
+            let (start, end) = (cycle.at(number)?, cycle.at(number + 1)?);
+            periods.push((start, end, DayPart::whole((start, end))));
         }
         let last = cycle.at(last)?;
         if until > last && until > run.horizon {
             let period = (last, cycle.shift(last, 1)?);
-            periods.push((last, until, settings.ratio((last, until), period)));
+            periods.push((last, until, settings.part((last, until), period)));
         }
         Ok(periods)
     }

@@ -6,8 +6,8 @@
 use jiff::civil::Date;
 
 use super::invoice::{InvoiceItem, ItemKind};
-use super::propose::{FixedCharge, Proposal, RecurringCharge};
-use super::{Run, Unbillable};
+use super::propose::{FixedCharge, Measured, Proposal, RecurringCharge};
+use super::{DayPart, Run, Unbillable};
 use crate::catalog::price::Price;
 use crate::{AmountMinor, InvoiceItemId};
 
@@ -109,6 +109,8 @@ pub struct Repair {
     pub end: Date,
     /// Not below 0; an invoice has it negated.
     pub amount: AmountMinor,
+    /// The part of the item's amount that it is, unless less was left of that.
+    pub part: DayPart,
 }
 
 /// The items of a subscription on a new invoice.
@@ -155,12 +157,15 @@ pub fn reconcile<'a>(
     for piece in &pieces {
         for (start, end) in piece.gaps() {
             let whole = (piece.item.start, piece.item.end);
-            let part = run.settings.ratio((start, end), whole).of_amount(piece.item.amount);
             // All of an item is its amount, however its days are counted.
-            let part = if (start, end) == whole { piece.item.amount } else { part };
-            let amount = AmountMinor(part.0.min(left[piece.of]).max(0));
+            let part = match (start, end) == whole {
+                true => DayPart::whole(whole),
+                false => run.settings.part((start, end), whole),
+            };
+            let amount = part.ratio().of_amount(piece.item.amount);
+            let amount = AmountMinor(amount.0.min(left[piece.of]).max(0));
             left[piece.of] -= amount.0;
-            due.repairs.push(Repair { of: piece.of, start, end, amount });
+            due.repairs.push(Repair { of: piece.of, start, end, amount, part });
         }
     }
     Ok(due)
@@ -254,8 +259,11 @@ fn part<'a>(
     (start, end): (Date, Date),
     run: &Run,
 ) -> RecurringCharge<'a> {
-    let ratio = run.settings.ratio((start, end), (charge.start, charge.end));
-    RecurringCharge { start, end, amount: ratio.of_amount(charge.amount), ..charge }
+    let part = run.settings.part((start, end), (charge.start, charge.end));
+    let measured =
+        Measured::OfCharge { part, start: charge.start, end: charge.end, amount: charge.amount };
+    let amount = part.ratio().of_amount(charge.amount);
+    RecurringCharge { start, end, amount, measured, ..charge }
 }
 
 /// The pieces after the horizon of all items that charge something. Items of nothing are not repaired.

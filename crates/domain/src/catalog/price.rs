@@ -74,9 +74,33 @@ impl Price {
     /// The amount of a part of it, rounded as [`Self::amount`].
     #[must_use]
     pub fn part(self, ratio: Ratio, currency: Currency) -> Option<AmountMinor> {
-        let exact = self.0.checked_mul(i128::from(ratio.0))?;
+        let exact = self.product(ratio)?;
         let digits = 2 * SCALE - u32::from(currency.decimals());
         i64::try_from(divide_half_up(exact, 10_i128.pow(digits))).ok().map(AmountMinor)
+    }
+
+    /// A part of it as a decimal, before it is rounded; `None` beyond 128 bits.
+    #[must_use]
+    pub fn exact_part(self, ratio: Ratio) -> Option<String> {
+        self.product(ratio).map(|it| decimal(it, 2 * SCALE))
+    }
+
+    /// At twice the scale.
+    fn product(self, ratio: Ratio) -> Option<i128> {
+        self.0.checked_mul(i128::from(ratio.0))
+    }
+}
+
+/// A number of a scale without zeros at its end.
+fn decimal(number: i128, scale: u32) -> String {
+    let one = 10_u128.pow(scale);
+    let sign = if number < 0 { "-" } else { "" };
+    let (whole, parts) = (number.unsigned_abs() / one, number.unsigned_abs() % one);
+    let digits = usize::try_from(scale).expect("small");
+    let parts = format!("{parts:0digits$}");
+    match parts.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        parts => format!("{sign}{whole}.{parts}"),
     }
 }
 
@@ -96,13 +120,7 @@ impl FromStr for Price {
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.is_negative() { "-" } else { "" };
-        let (whole, parts) = (self.0.abs() / ONE, self.0.abs() % ONE);
-        let parts = format!("{parts:09}");
-        match parts.trim_end_matches('0') {
-            "" => write!(f, "{sign}{whole}"),
-            parts => write!(f, "{sign}{whole}.{parts}"),
-        }
+        f.write_str(&decimal(self.0, SCALE))
     }
 }
 
@@ -142,6 +160,19 @@ impl Ratio {
     pub fn of_amount(self, amount: AmountMinor) -> AmountMinor {
         let part = divide_half_up(i128::from(amount.0) * i128::from(self.0), ONE);
         AmountMinor(i64::try_from(part).unwrap_or(if part < 0 { i64::MIN } else { i64::MAX }))
+    }
+
+    /// The part of an amount as a decimal of the major unit, before it is rounded.
+    #[must_use]
+    pub fn exact_of(self, amount: AmountMinor, currency: Currency) -> String {
+        let exact = i128::from(amount.0) * i128::from(self.0);
+        decimal(exact, SCALE + u32::from(currency.decimals()))
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&decimal(self.0.into(), SCALE))
     }
 }
 
@@ -195,6 +226,17 @@ mod tests {
         assert_eq!(amount("0.005", Ratio::ONE, "USD").unwrap(), "0.01");
         assert_eq!(amount("0.0049", Ratio::ONE, "USD").unwrap(), "0.00");
         assert_eq!(amount("1000000000000000", Ratio::ONE, "BTC"), None);
+    }
+
+    #[test]
+    fn a_part_is_shown_before_it_is_rounded() {
+        let (ratio, usd) = (Ratio::of(17, 31), Currency::parse("USD").unwrap());
+        let price = Price::parse("29.99").unwrap();
+        assert_eq!(ratio.to_string(), "0.548387097");
+        assert_eq!(price.exact_part(ratio).unwrap(), "16.44612903903");
+        assert_eq!(price.part(ratio, usd).unwrap(), AmountMinor(1_645));
+        assert_eq!(ratio.exact_of(AmountMinor(-2_999), usd), "-16.44612903903");
+        assert_eq!(Ratio::ONE.exact_of(AmountMinor(2_000), usd), "20");
     }
 
     #[test]

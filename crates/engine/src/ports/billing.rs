@@ -6,6 +6,7 @@ use domain::billing::subscription::Subscription;
 use domain::{
     AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
 };
+use jiff::civil::Date;
 use uuid::Uuid;
 
 use super::{Page, Paged, StoreError};
@@ -128,6 +129,15 @@ pub trait BillingQueries: Send + Sync {
 
     /// Accounts that are billed no more until somebody acts, by their ids.
     fn parked_accounts(&self, tenant: TenantNo, page: Page) -> Result<Vec<AccountId>, StoreError>;
+
+    /// The items of a subscription at which a run looks whose horizon is a day, void ones too; at most
+    /// [`ROWS_MAX`](super::ROWS_MAX).
+    fn items_since(
+        &self,
+        tenant: TenantNo,
+        subscription: SubscriptionId,
+        day: Date,
+    ) -> Result<Vec<InvoiceItem>, StoreError>;
 
     /// The invoice that has an item.
     fn invoice_of_item(

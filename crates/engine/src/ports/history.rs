@@ -1,6 +1,7 @@
 //! Reads of the states that entities had.
 
 use std::any::TypeId;
+use std::collections::BTreeMap;
 
 use domain::change::Change;
 use domain::entity::{Entity, Visitor};
@@ -26,6 +27,27 @@ pub trait HistoryQueries: Send + Sync {
         account: AccountId,
         limit: usize,
     ) -> Result<Vec<HistoryRow>, StoreError>;
+    /// The first state of each of these entities that is there, by id. Nothing that is kept out of the journal is filled in;
+    /// here and below.
+    fn first_states(
+        &self,
+        no: TenantNo,
+        of: &[HistoryOf],
+    ) -> Result<BTreeMap<Uuid, HistoryRow>, StoreError>;
+    /// The state of an entity that a journal row wrote; `None`: it wrote none of it.
+    fn state_in(
+        &self,
+        no: TenantNo,
+        of: HistoryOf,
+        seq: Seq,
+    ) -> Result<Option<HistoryRow>, StoreError>;
+    /// The state that an entity had after a journal row; `None`: it was not there yet.
+    fn state_at(
+        &self,
+        no: TenantNo,
+        of: HistoryOf,
+        seq: Seq,
+    ) -> Result<Option<HistoryRow>, StoreError>;
 }
 
 /// The entity whose history is read: its kind, and its id.

@@ -18,6 +18,7 @@ mod entitlement_users;
 mod entitlements;
 mod erasure;
 mod events;
+mod explained_invoices;
 mod faults;
 mod file_faults;
 mod flags;

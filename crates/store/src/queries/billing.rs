@@ -3,15 +3,16 @@
 use std::sync::LazyLock;
 
 use domain::billing::bundle::Bundle;
-use domain::billing::invoice::Invoice;
+use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
 use domain::claim::ClaimKind;
 use domain::{
     AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
 };
 use engine::ports::{
-    AccountSums, BillingQueries, InvoiceFile, Page, Paged, StoreError, SubscriptionFile,
+    AccountSums, BillingQueries, InvoiceFile, Page, Paged, ROWS_MAX, StoreError, SubscriptionFile,
 };
+use jiff::civil::Date;
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
@@ -64,6 +65,11 @@ static SELECT_BILLING: LazyLock<String> =
     LazyLock::new(|| ACCOUNT_BILLING.select("WHERE tenant = ?1 AND account_id = ?2"));
 static SELECT_ITEMS: LazyLock<String> = LazyLock::new(|| {
     INVOICE_ITEM.select("WHERE tenant = ?1 AND account_id = ?2 AND invoice_id = ?3 ORDER BY id")
+});
+static SELECT_ITEMS_SINCE: LazyLock<String> = LazyLock::new(|| {
+    INVOICE_ITEM.select(
+        "WHERE tenant = ?1 AND subscription_id = ?2 AND last_day >= ?3 ORDER BY last_day, id LIMIT ?4",
+    )
 });
 
 impl BillingQueries for SqlQueries {
@@ -240,6 +246,19 @@ impl BillingQueries for SqlQueries {
         self.read(|reader| {
             let [limit, offset] = window::limit_offset(page);
             reader.query(sql, &[tenant.into(), limit, offset], |cells| cells.entity())
+        })
+    }
+
+    fn items_since(
+        &self,
+        tenant: TenantNo,
+        subscription: SubscriptionId,
+        day: Date,
+    ) -> Result<Vec<InvoiceItem>, StoreError> {
+        self.read(|reader| {
+            let (day, limit) = (day.to_string(), window::limit(ROWS_MAX));
+            let of = [tenant.into(), subscription.into(), (&day).into(), limit];
+            reader.query(&SELECT_ITEMS_SINCE, &of, |cells| INVOICE_ITEM.row(cells))
         })
     }
 

@@ -33,13 +33,61 @@ impl HistoryQueries for SqlQueries {
     ) -> Result<Vec<HistoryRow>, StoreError> {
         self.snapshot(|reader| of_all_of_account(reader, no, account, limit))
     }
+
+    fn first_states(
+        &self,
+        no: TenantNo,
+        of: &[HistoryOf],
+    ) -> Result<BTreeMap<Uuid, HistoryRow>, StoreError> {
+        self.snapshot(|reader| {
+            let mut walker = Walker::new(reader, no)?;
+            let mut found = BTreeMap::new();
+            for of in of {
+                let newest = newest(reader, no, *of)?;
+                let first =
+                    newest.map(|newest| walker.back(*of, newest, |_, previous| previous.is_none()));
+                found.extend(first.transpose()?.flatten().map(|it| (of.id, it)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn state_in(
+        &self,
+        no: TenantNo,
+        of: HistoryOf,
+        seq: Seq,
+    ) -> Result<Option<HistoryRow>, StoreError> {
+        self.snapshot(|reader| Walker::new(reader, no)?.written(of, seq))
+    }
+
+    fn state_at(
+        &self,
+        no: TenantNo,
+        of: HistoryOf,
+        seq: Seq,
+    ) -> Result<Option<HistoryRow>, StoreError> {
+        self.snapshot(|reader| {
+            let mut walker = Walker::new(reader, no)?;
+            if let Some(written) = walker.written(of, seq)? {
+                return Ok(Some(written));
+            }
+            let Some(newest) = newest(reader, no, of)? else { return Ok(None) };
+            walker.back(of, newest, |at, _| at <= seq)
+        })
+    }
+}
+
+/// The journal row of an entity's newest state.
+fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, StoreError> {
+    let table = tables::of_entity(of.kind).table().name;
+    let sql = format!("SELECT seq FROM {table} WHERE tenant = ?1 AND id = ?2");
+    reader.query_one(&sql, &[no.into(), of.id.into()], |cells| cells.seq())
 }
 
 fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
     let table = tables::of_entity(of.kind);
-    let sql = format!("SELECT seq FROM {} WHERE tenant = ?1 AND id = ?2", table.table().name);
-    let newest = reader.query_one(&sql, &[no.into(), of.id.into()], |cells| cells.seq())?;
-    let Some(newest) = newest else { return Ok(vec![]) };
+    let Some(newest) = newest(reader, no, of)? else { return Ok(vec![]) };
     // Where there are more, the newest states are shown.
     let limit = window::bounded(usize::MAX);
     Walker::new(reader, no)?.entity(table, (of.id, newest), limit)
@@ -273,6 +321,38 @@ impl<'r> Walker<'r> {
             self.with_imported(of.id, &mut states)?;
         }
         Ok(states)
+    }
+
+    /// The newest state of an entity, from one back, that is the one looked for by its row and the row before; at most as
+    /// many states as an answer has rows are looked at.
+    fn back(
+        &mut self,
+        of: HistoryOf,
+        newest: Seq,
+        is_it: impl Fn(Seq, Option<Seq>) -> bool,
+    ) -> Result<Option<HistoryRow>, StoreError> {
+        let mut next = Some(newest);
+        for _ in 0..ROWS_MAX {
+            let Some(seq) = next else { break };
+            let (state, previous) =
+                self.state(&|change| HistoryOf::in_change(change) == Some(of), seq)?;
+            if is_it(seq, previous) {
+                return Ok(Some(state));
+            }
+            next = previous;
+        }
+        Ok(None)
+    }
+
+    /// The state of an entity that a journal row wrote, if any.
+    fn written(&mut self, of: HistoryOf, seq: Seq) -> Result<Option<HistoryRow>, StoreError> {
+        let is_it = |change: &Change| HistoryOf::in_change(change) == Some(of);
+        let is_written = self
+            .record(seq)?
+            .changes
+            .iter()
+            .any(|change| is_it(change) && change.revision().is_some_and(|it| it.seq == seq));
+        is_written.then(|| self.state(&is_it, seq).map(|(state, _)| state)).transpose()
     }
 
     /// The state of an entity that a journal row made, and the row of the state before.

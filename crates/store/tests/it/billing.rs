@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use domain::billing::subscription::{ContinueBilling, PlanChoice, Subscribe};
+use domain::billing::EventKind;
+use domain::billing::explain::Working;
+use domain::billing::invoice::ItemKind;
+use domain::billing::propose::Measured;
+use domain::billing::subscription::{CancelSubscription, ContinueBilling, PlanChoice, Subscribe};
 use domain::catalog::Catalog;
+use domain::catalog::rules::Policy;
 use domain::command::{BillingCommand, TenantCommand};
 use domain::read::TenantRow;
 use domain::reply::BillingReply;
 use domain::tenant::catalog::UploadCatalog;
 use domain::timer::TimerKind;
 use domain::{AccountId, Command, Reply, SubscriptionId, TenantNo};
+use engine::explained_invoices;
 use engine::ports::{Page, Store};
 use serde_json::json;
 use store::verify::verify_source;
@@ -17,6 +23,7 @@ use store::verify::verify_source;
 use crate::workload::{Workload, World};
 
 const TENANT: TenantNo = TenantNo(1);
+const HOUR_US: i64 = 3_600_000_000;
 
 /// A version whose only plan is free for a week and costs 20.00 a month then.
 fn catalog(effective_at: i64) -> Catalog {
@@ -130,6 +137,57 @@ fn a_firing_for_another_time_does_nothing() {
     let all = Page { offset: 0, limit: 10 };
     assert_eq!(queries.invoices_of(TENANT, account, all).unwrap().len(), 1);
     assert!(world.workload.head() >= head);
+}
+
+#[test]
+fn an_item_is_explained_by_the_subscription_of_then() {
+    let mut world = World::new(1);
+    let (account, id) = fill(&mut world.workload);
+    let queries = Arc::clone(&world.queries);
+    let far = domain::Timestamp(i64::MAX);
+    let due = queries.timers_due(far, None, 10).unwrap();
+    let due = due.iter().find(|it| it.key.kind == TimerKind::Billing).unwrap().due;
+    world.workload.now = due;
+    let it = ContinueBilling { account, due };
+    world.workload.accepted(TENANT, Command::Billing(BillingCommand::Continue(it)));
+    let workings = || {
+        let all = Page { offset: 0, limit: 10 };
+        let invoices = queries.invoices_of(TENANT, account, all).unwrap().into_iter();
+        let explained = invoices.flat_map(|it| {
+            let of = (TENANT, it.invoice.id);
+            explained_invoices::explain(&*queries, of, all).unwrap().unwrap().items
+        });
+        explained.map(|it| (it.item.kind, it.working.unwrap())).collect::<Vec<_>>()
+    };
+    let before = workings();
+    let [(ItemKind::Fixed, _), (ItemKind::Recurring, month)] = &before[..] else {
+        panic!("{before:?}")
+    };
+    let Working::Recurring { quantity: 2, measured: Measured::OfRate(month), .. } = month else {
+        panic!("{month:?}")
+    };
+    world.workload.now = due.plus_us(3 * 24 * HOUR_US);
+    world.workload.accepted(
+        TENANT,
+        Command::Billing(BillingCommand::Cancel(CancelSubscription {
+            account,
+            subscription: id,
+            entitlement: None,
+            billing: Some(Policy::Immediate),
+            requested: None,
+            bills_until_requested: false,
+        })),
+    );
+    let after = workings();
+    assert_eq!(after[..2], before[..]);
+    let of_kind = |kind| after.iter().find(|it| it.0 == kind).map(|it| &it.1);
+    let repair = of_kind(ItemKind::RepairAdj).unwrap();
+    let Working::Repair { event, part, is_limited: false, .. } = repair else {
+        panic!("{repair:?}")
+    };
+    assert_eq!(event.kind, EventKind::Cancel);
+    assert_eq!((part.days, part.of_days), (month.days - 3, month.days));
+    assert!(matches!(of_kind(ItemKind::CbaAdj), Some(Working::Credit { .. })), "{after:?}");
 }
 
 #[test]

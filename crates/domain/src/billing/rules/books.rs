@@ -7,6 +7,7 @@ use crate::account::blocking_state::BlockingState;
 use crate::account::calendar::AccountCalendar;
 use crate::account::tag::{ControlTag, TagKey};
 use crate::billing::account::AccountBilling;
+use crate::billing::account_basis::{AccountBasis, blocked_spans};
 use crate::billing::blocking;
 use crate::billing::invoice::InvoiceItem;
 use crate::billing::reads::timer_of;
@@ -72,12 +73,15 @@ impl<'s> Books<'s> {
         })
     }
 
-    /// When the billing of a subscription is blocked. What begins after its end is of no subscription.
+    /// When the billing of a subscription is blocked.
     pub(super) fn blocked(&self, it: &Subscription) -> Vec<Blocked> {
-        let end = it.ends_at();
-        let mut spans = blocking::billing_spans(&blocking::states_of(&self.states, Some(it)));
-        spans.retain(|span| end.is_none_or(|end| span.from < end));
-        spans
+        blocked_spans(&self.states, it)
+    }
+
+    /// What decides on the timelines of its subscriptions.
+    pub(super) const fn basis(&self) -> AccountBasis<'_> {
+        let Self { account, currency, calendar, versions, .. } = self;
+        AccountBasis { account, currency: *currency, calendar: *calendar, versions }
     }
 
     /// Refuses to change what is blocked now: a subscription, or the account.

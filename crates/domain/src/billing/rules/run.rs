@@ -7,13 +7,13 @@ use super::issue::{self, NewInvoice};
 use crate::account::rules::blocking_state::announce;
 use crate::account::tag::ControlTag;
 use crate::billing::account::Parked;
+use crate::billing::account_basis::base_of;
 use crate::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, OfSubscription};
 use crate::billing::propose::{Proposal, propose};
 use crate::billing::reconcile::{Billed, Due, reconcile};
 use crate::billing::subscription::Subscription;
-use crate::billing::timeline::{Basis, BillCycleDays, Blocked, NoTimeline, To, own_day, timeline};
+use crate::billing::timeline::To;
 use crate::billing::{BillingEvent, Run, Terms, Unbillable};
-use crate::catalog::ProductCategory;
 use crate::context::Context;
 use crate::event::SubscriptionStep;
 use crate::{AmountMinor, Event, InvoiceId, Timestamp};
@@ -157,14 +157,9 @@ fn events(books: &mut Books<'_>) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
     let mut all = vec![];
     for at in 0..books.subscriptions.len() {
         let it = &books.subscriptions[at];
-        let is_base = |base: &&Subscription| {
-            base.bundle_id == it.bundle_id && base.category == ProductCategory::Base
-        };
-        let base = books.subscriptions.iter().find(is_base).filter(|base| base.id != it.id);
-        let bundle = base.map(|base| own_day(&basis(books, (base, &[]), None))).transpose();
+        let base = base_of(it, &books.subscriptions);
         let blocked = books.blocked(it);
-        let events = timeline(&basis(books, (it, &blocked), bundle.map_err(unbillable)?));
-        let events = events.map_err(unbillable)?;
+        let events = books.basis().events((it, &blocked), base)?;
         let recurs = |it: &Terms| it.is_aligned_to_account && it.recurring.is_some();
         let first = events.iter().find(|it| it.terms.as_ref().is_some_and(recurs));
         if let (0, Some(first)) = (books.account.bill_cycle_day_local, first) {
@@ -177,29 +172,6 @@ fn events(books: &mut Books<'_>) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
         all.push(events);
     }
     Ok(all)
-}
-
-fn basis<'a>(
-    books: &'a Books<'_>,
-    (it, blocked): (&'a Subscription, &'a [Blocked]),
-    bundle: Option<u8>,
-) -> Basis<'a> {
-    let day = books.account.bill_cycle_day_local;
-    Basis {
-        transitions: &it.transitions,
-        blocked,
-        versions: &books.versions,
-        calendar: books.calendar,
-        currency: books.currency,
-        days: BillCycleDays { account: (day > 0).then_some(day), bundle },
-    }
-}
-
-const fn unbillable(why: NoTimeline) -> Unbillable {
-    match why {
-        NoTimeline::NoPlan => Unbillable::NoPlan,
-        NoTimeline::NoPrice(_) => Unbillable::NoPrice,
-    }
 }
 
 /// Writes an invoice with what is due, and starts its payment.
