@@ -3,6 +3,7 @@
 //! a request. What they do is the same for all, and is here.
 
 mod accounts;
+mod billing;
 mod clock;
 mod entitlements;
 mod environments;
@@ -40,7 +41,7 @@ use crate::remote::{
 };
 
 /// The resources.
-static RESOURCES: [&Resource; 17] = [
+static RESOURCES: [&Resource; 18] = [
     &tenants::TENANTS,
     &users::USERS,
     &roles::ROLES,
@@ -51,6 +52,7 @@ static RESOURCES: [&Resource; 17] = [
     &tags::TAGS,
     &fields::FIELDS,
     &ledger::LEDGER,
+    &billing::BILLING,
     &features::FEATURES,
     &offers::OFFERS,
     &purchases::PURCHASES,

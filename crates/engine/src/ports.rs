@@ -60,7 +60,9 @@ pub use self::analytics::{
     AccountAmounts, AccountSummary, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter,
     TransactionsOfDay,
 };
-pub use self::billing::{AccountSums, BillingQueries, InvoiceFile, SubscriptionFile};
+pub use self::billing::{
+    AccountSums, BillingQueries, BillingStatus, InvoiceFile, SubscriptionFile,
+};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};

@@ -1,4 +1,4 @@
-//! Gauges of what waits to be done: mails and operations of customers, accounts out of service.
+//! Gauges of what waits to be done: mails and operations of customers, accounts out of service, billing.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,9 +16,10 @@ const GAUGE_EVERY: Duration = Duration::from_secs(2);
 pub async fn run(engine: Engine, stop: impl Future<Output = ()>) {
     let job = || async {
         // Where the store does not answer, the last values stay; its failures are counted elsewhere.
-        match engine.read(|queries| queries.backlog()).await {
+        let now = engine.clock().now();
+        match engine.read(move |queries| queries.backlog(now)).await {
             Ok(backlog) => {
-                gauge(&backlog, engine.clock().now());
+                gauge(&backlog, now);
                 Pass::Idle
             }
             Err(_) => Pass::Failed,
@@ -39,4 +40,6 @@ fn gauge(backlog: &Backlog, now: Timestamp) {
     set("faregate_operations_waiting", backlog.operations);
     set("faregate_operations_oldest_seconds", age(backlog.oldest_operation_at));
     set("faregate_quarantined_accounts", backlog.quarantined);
+    set("faregate_billing_lag_seconds", age(backlog.billing_due_at));
+    set("faregate_billing_parked", backlog.parked);
 }

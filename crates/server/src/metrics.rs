@@ -139,7 +139,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 34] = [
+const GAUGES: [(&str, &str); 36] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_answers_bytes", "Bytes of long answers that clients have not read."),
@@ -174,6 +174,8 @@ const GAUGES: [(&str, &str); 34] = [
     ("faregate_operations_waiting", "Operations that wait for their turn."),
     ("faregate_operations_oldest_seconds", "Age of the oldest of them."),
     ("faregate_quarantined_accounts", "Accounts out of service."),
+    ("faregate_billing_lag_seconds", "How long the first account is due that is to be billed."),
+    ("faregate_billing_parked", "Accounts that are billed no more until somebody acts."),
     ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
     ("faregate_push_lag_seconds", "How far push notifications are behind."),
     ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),

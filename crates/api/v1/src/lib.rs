@@ -1,8 +1,9 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, explained invoices, disputes, features, offers, purchases and grants, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, billing, explained invoices, disputes, features, offers, purchases and grants, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
 pub mod analytics;
+mod billing;
 mod caller;
 mod disputes;
 pub mod entitlements;
@@ -112,6 +113,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(disputes::list))
         .routes(routes!(disputes::show))
         .routes(routes!(unresolved::list))
+        .routes(routes!(billing::status))
         .routes(routes!(invoices::explain))
         .routes(routes!(routing::explain))
         .routes(routes!(analytics::payments))

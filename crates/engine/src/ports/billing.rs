@@ -1,10 +1,11 @@
 //! Reads of subscriptions and invoices.
 
+use domain::billing::account::AccountBilling;
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
 use domain::{
-    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
+    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo, Timestamp,
 };
 use jiff::civil::Date;
 use uuid::Uuid;
@@ -23,6 +24,19 @@ pub struct InvoiceFile {
 pub struct SubscriptionFile {
     pub subscription: Subscription,
     pub bundle: Bundle,
+}
+
+/// How far the billing of a tenant is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BillingStatus {
+    /// Accounts that are due; no more than [`Backlog::COUNTED_MAX`](super::Backlog::COUNTED_MAX) are counted, here and below.
+    pub due: i64,
+    /// When the first of them was due.
+    pub oldest_due: Option<Timestamp>,
+    /// Accounts that are billed no more until somebody acts.
+    pub parked: i64,
+    /// A page of those, by their ids.
+    pub accounts: Vec<AccountBilling>,
 }
 
 /// What an account owes and has, in its currency.
@@ -129,6 +143,15 @@ pub trait BillingQueries: Send + Sync {
 
     /// Accounts that are billed no more until somebody acts, by their ids.
     fn parked_accounts(&self, tenant: TenantNo, page: Page) -> Result<Vec<AccountId>, StoreError>;
+
+    /// How far the billing of a tenant is at a time, with a page of its parked accounts. It looks at all that is due of
+    /// all tenants: for `Engine::scan`.
+    fn billing_status(
+        &self,
+        tenant: TenantNo,
+        now: Timestamp,
+        page: Page,
+    ) -> Result<BillingStatus, StoreError>;
 
     /// The items of a subscription at which a run looks whose horizon is a day, void ones too; at most
     /// [`ROWS_MAX`](super::ROWS_MAX).

@@ -27,8 +27,8 @@ pub trait OperationQueries: Send + Sync {
         after: Option<(Timestamp, OperationId)>,
         limit: usize,
     ) -> Result<Vec<Operation>, StoreError>;
-    /// How much waits to be done for customers of all tenants.
-    fn backlog(&self) -> Result<Backlog, StoreError>;
+    /// How much waits at a time to be done for customers of all tenants.
+    fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError>;
     /// How many operations are to be made; no more than so many are counted.
     fn operations_waiting_count(&self, counted_max: usize) -> Result<usize, StoreError>;
     /// Whether the reply to a request that can come twice is stored at `now`, or to come.
@@ -50,6 +50,10 @@ pub struct Backlog {
     pub oldest_operation_at: Option<Timestamp>,
     /// Accounts out of service; no more than [`Backlog::COUNTED_MAX`] are counted.
     pub quarantined: i64,
+    /// When the first account was due to be billed that is.
+    pub billing_due_at: Option<Timestamp>,
+    /// Accounts that are billed no more until somebody acts; no more than [`Backlog::COUNTED_MAX`] are counted.
+    pub parked: i64,
 }
 
 impl Backlog {

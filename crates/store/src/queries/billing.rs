@@ -6,17 +6,20 @@ use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
 use domain::claim::ClaimKind;
+use domain::timer::TimerKind;
 use domain::{
-    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
+    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo, Timestamp,
 };
 use engine::ports::{
-    AccountSums, BillingQueries, InvoiceFile, Page, Paged, ROWS_MAX, StoreError, SubscriptionFile,
+    AccountSums, Backlog, BillingQueries, BillingStatus, InvoiceFile, Page, Paged, ROWS_MAX,
+    StoreError, SubscriptionFile,
 };
 use jiff::civil::Date;
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
+use crate::codes::code;
 use crate::driver::{Reader, Value};
 use crate::tables::{ACCOUNT_BILLING, BUNDLE, INVOICE, INVOICE_ITEM, SUBSCRIPTION};
 use crate::totals::Counted;
@@ -66,6 +69,13 @@ static SELECT_BILLING: LazyLock<String> =
 static SELECT_ITEMS: LazyLock<String> = LazyLock::new(|| {
     INVOICE_ITEM.select("WHERE tenant = ?1 AND account_id = ?2 AND invoice_id = ?3 ORDER BY id")
 });
+static SELECT_PARKED: LazyLock<String> = LazyLock::new(|| {
+    ACCOUNT_BILLING
+        .select("WHERE tenant = ?1 AND parked IS NOT NULL ORDER BY account_id LIMIT ?2 OFFSET ?3")
+});
+/// The timers of billing that are due: a range of an index for each partition.
+const FROM_DUE: &str = "FROM timer WHERE partition IN (SELECT id FROM partition) \
+     AND due_at_us <= ?1 AND kind = ?2";
 static SELECT_ITEMS_SINCE: LazyLock<String> = LazyLock::new(|| {
     INVOICE_ITEM.select(
         "WHERE tenant = ?1 AND subscription_id = ?2 AND last_day >= ?3 ORDER BY last_day, id LIMIT ?4",
@@ -249,6 +259,36 @@ impl BillingQueries for SqlQueries {
         })
     }
 
+    fn billing_status(
+        &self,
+        tenant: TenantNo,
+        now: Timestamp,
+        page: Page,
+    ) -> Result<BillingStatus, StoreError> {
+        static DUE: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "SELECT count(*) FROM (SELECT 1 {FROM_DUE} AND tenant = ?3 LIMIT ?4) AS counted"
+            )
+        });
+        const PARKED: &str = "SELECT count(*) FROM (SELECT 1 FROM account_billing \
+             WHERE tenant = ?1 AND parked IS NOT NULL LIMIT ?2) AS counted";
+        self.snapshot(|reader| {
+            let kind = code(TimerKind::Billing).into();
+            let counted = Backlog::COUNTED_MAX.into();
+            let [limit, offset] = window::limit_offset(page);
+            Ok(BillingStatus {
+                due: window::count(reader, &DUE, &[now.into(), kind, tenant.into(), counted])?,
+                oldest_due: oldest_due(reader, Some(tenant), now)?,
+                parked: window::count(reader, PARKED, &[tenant.into(), counted])?,
+                accounts: reader.query(
+                    &SELECT_PARKED,
+                    &[tenant.into(), limit, offset],
+                    |cells| ACCOUNT_BILLING.row(cells),
+                )?,
+            })
+        })
+    }
+
     fn items_since(
         &self,
         tenant: TenantNo,
@@ -291,6 +331,22 @@ impl BillingQueries for SqlQueries {
             found.into_iter().map(|it| with_items(reader, it)).collect()
         })
     }
+}
+
+/// When the first account was due to be billed that is, of a tenant or of all.
+pub(super) fn oldest_due(
+    reader: &Reader,
+    tenant: Option<TenantNo>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, StoreError> {
+    static OF_ALL: LazyLock<String> = LazyLock::new(|| format!("SELECT min(due_at_us) {FROM_DUE}"));
+    static OF_TENANT: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT min(due_at_us) {FROM_DUE} AND tenant = ?3"));
+    let mut parameters = vec![now.into(), code(TimerKind::Billing).into()];
+    parameters.extend(tenant.map(Value::from));
+    let sql = if tenant.is_some() { &OF_TENANT } else { &OF_ALL };
+    let found = reader.query_one(sql, &parameters, |cells| cells.opt_int())?;
+    Ok(found.flatten().map(Timestamp))
 }
 
 fn bundle(reader: &Reader, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError> {

@@ -7,7 +7,7 @@ use domain::payment::ReplyKey;
 use domain::{OperationId, TenantNo, Timestamp};
 use engine::ports::{Backlog, ExpiryCutoffs, OperationQueries, StoreError};
 
-use super::{SqlQueries, window};
+use super::{SqlQueries, billing, window};
 use crate::tables::{
     self, GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table,
     USAGE_EVENT, USAGE_RESERVATION, WAITING,
@@ -61,12 +61,14 @@ impl OperationQueries for SqlQueries {
         })
     }
 
-    fn backlog(&self) -> Result<Backlog, StoreError> {
+    fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
         // What is still to be done: mails that are tried, and operations that are to be made. Those who look
         // often are to read little: a count ends somewhere, and the first is the first of an index.
         self.snapshot(|reader| {
             const QUARANTINED: &str =
                 "SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT ?1) AS counted";
+            const PARKED: &str = "SELECT count(*) FROM (SELECT 1 FROM account_billing \
+                 WHERE parked IS NOT NULL LIMIT ?1) AS counted";
             static MAILS: LazyLock<String> = LazyLock::new(|| {
                 format!(
                     "SELECT count(*) FROM (SELECT 1 FROM mail WHERE {TO_SEND} LIMIT ?1) AS counted"
@@ -92,6 +94,8 @@ impl OperationQueries for SqlQueries {
                 operations: count(&WAITING_COUNT)?,
                 oldest_operation_at: first(&OPERATION)?,
                 quarantined: count(QUARANTINED)?,
+                billing_due_at: billing::oldest_due(reader, None, now)?,
+                parked: count(PARKED)?,
             })
         })
     }

@@ -140,6 +140,27 @@ fn a_firing_for_another_time_does_nothing() {
 }
 
 #[test]
+fn what_is_due_is_counted_with_the_oldest_and_of_its_tenant() {
+    let mut world = World::new(1);
+    let (account, _) = fill(&mut world.workload);
+    let queries = Arc::clone(&world.queries);
+    let far = domain::Timestamp(i64::MAX);
+    let due = queries.timers_due(far, None, 10).unwrap();
+    let due = due.iter().find(|it| it.account == account).unwrap().due;
+    let page = Page { offset: 0, limit: 10 };
+    let status = |tenant, now| {
+        let it = queries.billing_status(tenant, now, page).unwrap();
+        (it.due, it.oldest_due, it.parked, it.accounts.len())
+    };
+    assert_eq!(status(TENANT, due), (1, Some(due), 0, 0));
+    assert_eq!(status(TENANT, domain::Timestamp(due.0 - 1)), (0, None, 0, 0));
+    assert_eq!(status(TenantNo(2), due), (0, None, 0, 0));
+    let backlog = queries.backlog(due).unwrap();
+    assert_eq!((backlog.billing_due_at, backlog.parked), (Some(due), 0));
+    assert_eq!(queries.backlog(domain::Timestamp(due.0 - 1)).unwrap().billing_due_at, None);
+}
+
+#[test]
 fn an_item_is_explained_by_the_subscription_of_then() {
     let mut world = World::new(1);
     let (account, id) = fill(&mut world.workload);

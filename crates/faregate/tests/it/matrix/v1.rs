@@ -130,6 +130,7 @@ fn payments() -> Vec<Row> {
         row("GET /v1/events/{eventId}", may("event:read")).of_object(),
         row("POST /v1/events/{eventId}/resend", may("event:resend")).of_object(),
         row("GET /v1/payments/unresolved", READ),
+        row("GET /v1/billing", READ),
         row("GET /v1/invoices/{id}/explain", READ)
             .at("/v1/invoices/{invoiceId}/explain")
             .of_object(),

@@ -75,7 +75,7 @@ fn mails_are_due_postponed_given_up_and_closed() {
     assert_eq!(queries.mails(TENANT, false, ALL).unwrap(), from_ref(&postponed));
     assert_eq!(queries.mails(TENANT, true, ALL).unwrap(), [given_up]);
     assert_eq!(queries.mails(OTHER, true, ALL).unwrap(), []);
-    let backlog = queries.backlog().unwrap();
+    let backlog = queries.backlog(LATE).unwrap();
     // A mail that is tried again is late from then on, however long ago it was asked for.
     assert_eq!((backlog.mails, backlog.mail_due_at), (1, later));
     assert_eq!((backlog.operations, backlog.oldest_operation_at), (0, None));
@@ -127,7 +127,7 @@ fn operations_wait_execute_and_notify() {
     let operation = |id| queries.operation(TENANT, id).unwrap().unwrap();
     assert_eq!(operation(ids[0]).sealed.as_deref(), Some("sealed 0"));
     assert_eq!(queries.operation(OTHER, ids[0]).unwrap(), None);
-    assert_eq!(queries.backlog().unwrap().operations, 3);
+    assert_eq!(queries.backlog(LATE).unwrap().operations, 3);
 
     let registered = |operation| Register { operation: Some(operation), ..registration("Ada") };
     let verdict = make(workload, ids[0], registered(ids[0]));
@@ -154,7 +154,7 @@ fn operations_wait_execute_and_notify() {
     assert_eq!(operation(ids[2]).status, OperationStatus::Succeeded(None));
     assert_eq!((operation(ids[2]).sealed, operation(ids[2]).notify_at), (None, None));
     assert_eq!(waiting(None), []);
-    assert_eq!(queries.backlog().unwrap().operations, 0);
+    assert_eq!(queries.backlog(LATE).unwrap().operations, 0);
 
     let to_tell = |at: Timestamp| -> Vec<_> {
         queries.operations_to_notify(at, None, 10).unwrap().iter().map(|it| it.id).collect()
