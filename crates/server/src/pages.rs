@@ -217,6 +217,7 @@ mod tests {
             put /1.0/kb/bundles/{bundleId}/pause takes no body
             put /1.0/kb/bundles/{bundleId}/resume takes no body
             post /1.0/kb/invoices takes no body
+            post /1.0/kb/invoices/group takes no body
             put /1.0/kb/invoices/{invoiceId}/commitInvoice takes no body
             put /1.0/kb/invoices/{invoiceId}/voidInvoice takes no body
             post /1.0/kb/paymentGateways/notification/{pluginName} answers no body

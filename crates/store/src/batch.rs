@@ -22,7 +22,7 @@ use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Seq, TenantNo,
     TransactionId,
 };
-use engine::ports::{Batch, Entry, StoreError};
+use engine::ports::{Batch, Entry, HistoryOf, StoreError};
 
 use self::customers::CustomerRows;
 use self::entitlements::EntitlementRows;
@@ -105,10 +105,17 @@ impl<'a> Rows<'a> {
                 self.take_image(change, seq);
             }
             Change::Billing(it) => {
-                if let BillingChange::Bundle(it) = it
-                    && made_here(it.revision, seq)
-                {
-                    self.deltas.count(it.tenant, Counted::Bundles, 1);
+                let made = match it {
+                    BillingChange::Bundle(it) => (it.tenant, it.revision, Counted::Bundles),
+                    BillingChange::Invoice(it) => (it.tenant, it.revision, Counted::Invoices),
+                    BillingChange::Subscription(_)
+                    | BillingChange::Item(_)
+                    | BillingChange::Account(_) => return self.take_image(change, seq),
+                };
+                let (tenant, revision, counted) = made;
+                // A command may write what it makes more than once.
+                if made_here(revision, seq) && is_first_image(entry, change) {
+                    self.deltas.count(tenant, counted, 1);
                 }
                 self.take_image(change, seq);
             }
@@ -420,4 +427,11 @@ fn insert<'r>(
         begun(&mut put, || db.insert(table))?.row(row.as_ref())?;
     }
     Ok(())
+}
+
+/// Whether an entry has no earlier image of the entity of a change.
+fn is_first_image(entry: &Entry, change: &Change) -> bool {
+    let of = HistoryOf::in_change(change);
+    let first = entry.changes.iter().find(|it| HistoryOf::in_change(it) == of);
+    first.is_some_and(|first| std::ptr::eq(first, change))
 }

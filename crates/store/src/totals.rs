@@ -26,6 +26,7 @@ pub enum Counted {
     /// Tags that were not removed.
     Tags,
     Bundles,
+    Invoices,
 }
 
 impl Counted {
@@ -39,6 +40,7 @@ impl Counted {
             Self::CustomFields => "custom_fields",
             Self::Tags => "tags",
             Self::Bundles => "bundles",
+            Self::Invoices => "invoices",
         }
     }
 
@@ -50,6 +52,7 @@ impl Counted {
             Self::CustomFields,
             Self::Tags,
             Self::Bundles,
+            Self::Invoices,
         ];
         all.into_iter().find(|counted| counted.name() == name)
     }

@@ -81,17 +81,6 @@ pub(crate) async fn timeline(call: Call) -> HandlerResult {
     }))
 }
 
-/// Lists the account's invoices by page: none yet.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
-    operation_id = "invoices_by_page",
-    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
-    responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn invoices_page(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
-    check_account(&call).await?;
-    Ok(page::empty(window))
-}
-
 /// Uses the account's credit for its unpaid invoices, the oldest first.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/cbaRebalancing", tag = "Account",
     operation_id = "rebalance_credit",

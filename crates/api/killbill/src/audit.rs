@@ -9,6 +9,7 @@ use domain::account::custom_field::CustomField;
 use domain::account::email::AccountEmail;
 use domain::account::tag::{Tag, TagDefinition};
 use domain::billing::bundle::Bundle;
+use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
 use domain::change::Image as _;
 use domain::import::AuditKind;
@@ -16,8 +17,8 @@ use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::{
     Account, AccountId, AccountRejection, AttemptId, BillingRejection, BundleId, CustomFieldId,
-    EXTERNAL_PAYMENT, PaymentId, PaymentMethod, PaymentRejection, Rejection, SubscriptionId, TagId,
-    TenantNo, TransactionId,
+    EXTERNAL_PAYMENT, InvoiceId, InvoiceItemId, PaymentId, PaymentMethod, PaymentRejection,
+    Rejection, SubscriptionId, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -151,6 +152,8 @@ enum Image<'a> {
     Attempt(&'a PaymentAttempt),
     Bundle(&'a Bundle),
     Subscription(&'a Subscription),
+    Invoice(&'a Invoice),
+    InvoiceItem(&'a InvoiceItem),
 }
 
 impl<'a> Image<'a> {
@@ -169,6 +172,8 @@ impl<'a> Image<'a> {
             .or_else(|| PaymentAttempt::of(change).map(Self::Attempt))
             .or_else(|| Bundle::of(change).map(Self::Bundle))
             .or_else(|| Subscription::of(change).map(Self::Subscription))
+            .or_else(|| Invoice::of(change).map(Self::Invoice))
+            .or_else(|| InvoiceItem::of(change).map(Self::InvoiceItem))
             .expect("Kill Bill shows no history of other entities")
     }
 
@@ -187,6 +192,8 @@ impl<'a> Image<'a> {
             Self::Attempt(it) => ("PAYMENT_ATTEMPT", it.id.uuid()),
             Self::Bundle(it) => ("BUNDLE", it.id.uuid()),
             Self::Subscription(it) => ("SUBSCRIPTION", it.id.uuid()),
+            Self::Invoice(it) => ("INVOICE", it.id.uuid()),
+            Self::InvoiceItem(it) => ("INVOICE_ITEM", it.id.uuid()),
         }
     }
 
@@ -210,6 +217,8 @@ impl<'a> Image<'a> {
             | Self::Attempt(_)
             | Self::Bundle(_)
             | Self::Subscription(_)
+            | Self::Invoice(_)
+            | Self::InvoiceItem(_)
             | Self::Transaction(_) => {
                 if first {
                     "INSERT"
@@ -240,6 +249,8 @@ impl<'a> Image<'a> {
             | Self::Attempt(_)
             | Self::Bundle(_)
             | Self::Subscription(_)
+            | Self::Invoice(_)
+            | Self::InvoiceItem(_)
             | Self::PaymentMethod(_) => ENDED,
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
@@ -462,6 +473,29 @@ pub(crate) async fn subscription_history(call: Call) -> HandlerResult {
     let id: SubscriptionId = call.param_id("subscriptionId")?;
     let absent = Rejection::Billing(BillingRejection::NoSuchSubscription { subscription: id });
     history(call, HistoryOf::new::<Subscription>(id.uuid()), absent).await
+}
+
+/// The audit of an invoice, with its history.
+#[utoipa::path(get, path = "/1.0/kb/invoices/{invoiceId}/auditLogsWithHistory", tag = "Invoice",
+    operation_id = "invoice_history", params(("invoiceId" = Uuid, Path, description = "The invoice")),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn invoice_history(call: Call) -> HandlerResult {
+    let id: InvoiceId = call.param_id("invoiceId")?;
+    let absent = Rejection::Billing(BillingRejection::NoSuchInvoice { invoice: id });
+    history(call, HistoryOf::new::<Invoice>(id.uuid()), absent).await
+}
+
+/// The audit of an item of an invoice, with its history. Former descriptions are not known: each state has that of now.
+#[utoipa::path(get, path = "/1.0/kb/invoiceItems/{invoiceItemId}/auditLogsWithHistory",
+    tag = "InvoiceItem", operation_id = "invoice_item_history",
+    params(("invoiceItemId" = Uuid, Path, description = "The invoice's item")),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn invoice_item_history(call: Call) -> HandlerResult {
+    let id: InvoiceItemId = call.param_id("invoiceItemId")?;
+    let absent = Rejection::Billing(BillingRejection::NoSuchItem { item: id });
+    history(call, HistoryOf::new::<InvoiceItem>(id.uuid()), absent).await
 }
 
 /// The audit of a transaction, with its history.

@@ -4,7 +4,7 @@ use domain::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, Manual};
 use domain::billing::subscription::{InvoiceOf, InvoiceUntil};
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
-use domain::{AccountId, AmountMinor, Command, InvoiceId, Reply};
+use domain::{AccountId, AmountMinor, Command, Currency, InvoiceId, Reply};
 use engine::ports::{InvoiceFile, Page, Queries, StoreError};
 use engine::time::rfc3339_second;
 use jiff::civil::Date;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::accounts::check_account;
 use crate::amount::{Decimal, Number};
 use crate::audit::AuditLogJson;
 use crate::call::Call;
@@ -214,6 +215,11 @@ struct ReadOptions {
     items: bool,
 }
 
+impl ReadOptions {
+    /// Without items.
+    const PLAIN: Self = Self { items: false };
+}
+
 impl RowFormat for ReadOptions {
     type Row = InvoiceFile;
     type Audited = InvoiceFile;
@@ -262,6 +268,114 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
     .await
 }
 
+/// What the URL of a list's next page has always.
+const AUDIT: [(&str, &str); 1] = [("audit", "NONE")];
+
+/// Lists the account's invoices by page, by target date.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
+    operation_id = "invoices_by_page",
+    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [InvoiceJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
+    let window = page::parse(call.query())?;
+    check_account(&call).await?;
+    let account: AccountId = call.param_id("accountId")?;
+    let path = format!("/1.0/kb/accounts/{account}/invoices/pagination");
+    let url = (path.as_str(), &AUDIT[..]);
+    page::list(&call, ReadOptions::PLAIN, window, url, move |queries, tenant, page| {
+        queries.invoices(tenant, Some(account), page)
+    })
+    .await
+}
+
+/// Lists the tenant's invoices by page, by number.
+#[utoipa::path(get, path = "/1.0/kb/invoices/pagination", tag = "Invoice", operation_id = "invoices",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [InvoiceJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
+    let window = page::parse(call.query())?;
+    let url = ("/1.0/kb/invoices/pagination", &AUDIT[..]);
+    page::list(&call, ReadOptions::PLAIN, window, url, |queries, tenant, page| {
+        queries.invoices(tenant, None, page)
+    })
+    .await
+}
+
+/// Searches invoices.
+///
+/// Finds those of an id, of an account's id or of a number. Where there are none, finds those in the currency of this
+/// code, which looks at every invoice of the tenant.
+#[utoipa::path(get, path = "/1.0/kb/invoices/search/{searchKey}", tag = "Invoice",
+    operation_id = "search_invoices",
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = [InvoiceJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let text = call.param("searchKey")?.into_owned();
+    let window = page::parse(call.query())?;
+    let path = format!("/1.0/kb/invoices/search/{}", reply::segment(&text));
+    let url = (path.as_str(), &AUDIT[..]);
+    let wanted = text.clone();
+    let named =
+        move |queries: &dyn Queries, tenant, page| queries.invoices_named(tenant, &wanted, page);
+    if Currency::parse(&text).is_none() {
+        return page::list(&call, ReadOptions::PLAIN, window, url, named).await;
+    }
+    let in_currency =
+        move |queries: &dyn Queries, tenant, page| queries.invoices_in(tenant, &text, page);
+    page::search(&call, ReadOptions::PLAIN, window, url, (named, in_currency)).await
+}
+
+/// Invoices what the account owes until a day, as one invoice: nothing splits it into several.
+#[utoipa::path(post, path = "/1.0/kb/invoices/group", tag = "Invoice", operation_id = "create_invoice_group",
+    params(("accountId" = Uuid, Query),
+        ("targetDate" = Option<String>, Query, description = "A day, at most 36 months ahead; today by default"),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
+    responses((status = 201, description = "Location names the group of the invoice"),
+        (status = 404, body = ErrorJson<'static>, description = "There is nothing to invoice"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create_group(call: Call) -> HandlerResult {
+    let (account, invoice) = invoiced(&call).await?;
+    let (account, invoice) = (account.to_string(), invoice.to_string());
+    let path = ["/1.0/kb/invoices/", &invoice, "/group?accountId=", &account];
+    Ok(reply::created(call.location(&path)))
+}
+
+/// Lists the invoices of a group with their items. Each invoice is a group of its own, which has its id.
+#[utoipa::path(get, path = "/1.0/kb/invoices/{groupId}/group", tag = "Invoice", operation_id = "invoice_group",
+    params(("groupId" = Uuid, Path, description = "The invoice"), ("accountId" = Uuid, Query),
+        ("withChildrenItems" = Option<bool>, Query)),
+    responses((status = 200, body = [InvoiceJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn group(call: Call) -> HandlerResult {
+    let (id, tenant): (InvoiceId, _) = (call.param_id("groupId")?, call.tenant());
+    let account = account_of_query(&call)?;
+    let found = call.read(move |queries| queries.invoice(tenant, id)).await?;
+    let found = found.filter(|it| it.invoice.account_id == account);
+    let found = found.ok_or_else(|| no_such_invoice(&id.to_string()))?;
+    Ok(reply::ok(&[InvoiceJson::of(&found, true)]))
+}
+
+fn account_of_query(call: &Call) -> Result<AccountId, Failure> {
+    let account: Option<AccountId> = call.query_id("accountId")?;
+    account.ok_or_else(|| Failure::illegal("accountId needs to be set"))
+}
+
+/// Invoices what the account of the query owes until the day of the query.
+async fn invoiced(call: &Call) -> Result<(AccountId, InvoiceId), Failure> {
+    let account = account_of_query(call)?;
+    let target = target_date(call)?;
+    let command = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
+    let reply = call.submit(Command::Billing(command)).await?;
+    let Reply::Billing(BillingReply::Invoiced(invoice)) = reply else {
+        return Err(Failure::illegal("the invoice was answered by something else"));
+    };
+    Ok((account, invoice))
+}
+
 /// Invoices what the account owes until a day.
 #[utoipa::path(post, path = "/1.0/kb/invoices", tag = "Invoice", operation_id = "create_invoice",
     params(("accountId" = Uuid, Query),
@@ -270,14 +384,7 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
         (status = 404, body = ErrorJson<'static>, description = "There is nothing to invoice"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
-    let account: Option<AccountId> = call.query_id("accountId")?;
-    let account = account.ok_or_else(|| Failure::illegal("accountId needs to be set"))?;
-    let target = target_date(&call)?;
-    let command = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
-    let reply = call.submit(Command::Billing(command)).await?;
-    let Reply::Billing(BillingReply::Invoiced(invoice)) = reply else {
-        return Err(Failure::illegal("the invoice was answered by something else"));
-    };
+    let (_, invoice) = invoiced(&call).await?;
     // Kill Bill's ends with a slash, and clients count on it.
     Ok(reply::created(call.location(&["/1.0/kb/invoices/", &invoice.to_string(), "/"])))
 }

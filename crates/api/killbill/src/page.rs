@@ -373,14 +373,7 @@ fn encode<S: RowFormat>(format: S, rows: &[S::Audited]) -> Vec<u8> {
 fn response(call: &Call, (page, url): (Page, Url<'_>), found: Encoded) -> axum::response::Response {
     let mut response = reply::ok_encoded(found.body);
     let next = NextPage { url, query: call.query() };
-    write_headers(response.headers_mut(), (found.matching, found.all), page, Some(next));
-    response
-}
-
-/// A page of a list that has no rows.
-pub(crate) fn empty(page: Page) -> axum::response::Response {
-    let mut response = reply::ok(&[(); 0]);
-    write_headers(response.headers_mut(), (0, 0), page, None);
+    write_headers(response.headers_mut(), (found.matching, found.all), page, next);
     response
 }
 
@@ -388,7 +381,7 @@ fn write_headers(
     headers: &mut HeaderMap,
     (matching, all): (u64, u64),
     page: Page,
-    url: Option<NextPage<'_>>,
+    url: NextPage<'_>,
 ) {
     headers.insert(CURRENT_OFFSET, HeaderValue::from(page.offset));
     headers.insert(TOTAL_RECORDS, HeaderValue::from(matching));
@@ -399,8 +392,7 @@ fn write_headers(
         return;
     }
     headers.insert(NEXT_OFFSET, HeaderValue::from(next));
-    let uri = url.map(|it| it.uri((next, page.limit)));
-    if let Some(Ok(uri)) = uri.map(HeaderValue::try_from) {
+    if let Ok(uri) = HeaderValue::try_from(url.uri((next, page.limit))) {
         headers.insert(NEXT_PAGE_URI, uri);
     }
 }
@@ -445,7 +437,7 @@ mod tests {
                 let list =
                     ("/1.0/kb/payments/pagination", &[("pluginName", ""), ("audit", "NONE")][..]);
                 let next = NextPage { url: list, query: Query::new(query) };
-                write_headers(&mut headers, (matching, 9), page, Some(next));
+                write_headers(&mut headers, (matching, 9), page, next);
                 let line = |(name, value): (&HeaderName, &HeaderValue)| {
                     let name = name.as_str().trim_start_matches("x-killbill-pagination-");
                     format!("{name}: {}", value.to_str().unwrap())

@@ -176,6 +176,30 @@ pub trait BillingQueries: Send + Sync {
         number: i64,
     ) -> Result<Option<InvoiceFile>, StoreError>;
 
+    /// The invoices of a tenant, by number, or of one of its accounts, by target date.
+    fn invoices(
+        &self,
+        tenant: TenantNo,
+        of: Option<AccountId>,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError>;
+
+    /// Those that a text names: by their id, by their account's, or by their number.
+    fn invoices_named(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError>;
+
+    /// Those in a currency, which is named by its code. It may look at every invoice of the tenant: for `Engine::scan`.
+    fn invoices_in(
+        &self,
+        tenant: TenantNo,
+        code: &str,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError>;
+
     /// The invoices of an account, by target date.
     fn invoices_of(
         &self,

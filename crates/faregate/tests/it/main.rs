@@ -52,6 +52,7 @@ mod killbill_currencies;
 mod killbill_custom_fields;
 mod killbill_export;
 mod killbill_invoice_payments;
+mod killbill_invoices;
 mod killbill_payment_control;
 mod killbill_related;
 mod killbill_requests;

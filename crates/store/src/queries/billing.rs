@@ -62,6 +62,8 @@ static SELECT_INVOICES: LazyLock<String> = LazyLock::new(|| {
         "WHERE tenant = ?1 AND account_id = ?2 ORDER BY target_date, number LIMIT ?3 OFFSET ?4",
     )
 });
+static SELECT_ALL_INVOICES: LazyLock<String> =
+    LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 ORDER BY number LIMIT ?2 OFFSET ?3"));
 static SELECT_OPEN: LazyLock<String> =
     LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND account_id = ?2 AND is_open = 1"));
 static SELECT_BILLING: LazyLock<String> =
@@ -318,6 +320,64 @@ impl BillingQueries for SqlQueries {
         self.snapshot(|reader| one(reader, &SELECT_BY_NUMBER, &[tenant.into(), number.into()]))
     }
 
+    fn invoices(
+        &self,
+        tenant: TenantNo,
+        of: Option<AccountId>,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError> {
+        self.snapshot(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            let all = window::total(reader, tenant, Counted::Invoices, None)?;
+            let (found, matching) = match of {
+                None => {
+                    let of = [tenant.into(), limit, offset];
+                    (reader.query(&SELECT_ALL_INVOICES, &of, |cells| INVOICE.row(cells))?, all)
+                }
+                Some(account) => {
+                    let of = [tenant.into(), account.into(), limit, offset];
+                    let found = reader.query(&SELECT_INVOICES, &of, |cells| INVOICE.row(cells))?;
+                    let sql = "SELECT count(*) FROM invoice WHERE tenant = ?1 AND account_id = ?2";
+                    let matching = window::count(reader, sql, &[tenant.into(), account.into()])?;
+                    (found, matching.unsigned_abs())
+                }
+            };
+            let items = found.into_iter().map(|it| with_items(reader, it));
+            Ok(Paged { items: items.collect::<Result<_, _>>()?, matching, all: all.max(matching) })
+        })
+    }
+
+    fn invoices_named(
+        &self,
+        tenant: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError> {
+        const SQL: &str = "SELECT id FROM invoice WHERE tenant = ?1 AND id = ?2 \
+            UNION SELECT id FROM invoice WHERE tenant = ?1 AND account_id = ?2 \
+            UNION SELECT id FROM invoice WHERE tenant = ?1 AND number = ?3 ORDER BY 1 LIMIT ?4";
+        self.snapshot(|reader| {
+            // No invoice has the number 0.
+            let (id, number) = (Uuid::try_parse(text).ok(), text.parse().unwrap_or(0_i64));
+            let of = [tenant.into(), id.into(), number.into(), MATCHES_MAX.into()];
+            found_invoices(reader, tenant, (SQL, &of), page)
+        })
+    }
+
+    fn invoices_in(
+        &self,
+        tenant: TenantNo,
+        code: &str,
+        page: Page,
+    ) -> Result<Paged<InvoiceFile>, StoreError> {
+        const SQL: &str =
+            "SELECT id FROM invoice WHERE tenant = ?1 AND currency = ?2 ORDER BY id LIMIT ?3";
+        self.snapshot(|reader| {
+            let of = [tenant.into(), code.into(), MATCHES_MAX.into()];
+            found_invoices(reader, tenant, (SQL, &of), page)
+        })
+    }
+
     fn invoices_of(
         &self,
         tenant: TenantNo,
@@ -368,6 +428,19 @@ fn found(
 ) -> Result<Paged<Bundle>, StoreError> {
     let all = window::total(reader, tenant, Counted::Bundles, None)?;
     window::find(reader, search, page, all, |id| bundle(reader, tenant, BundleId::new(id)))
+}
+
+/// The invoices that a search finds.
+fn found_invoices(
+    reader: &Reader,
+    tenant: TenantNo,
+    search: (&str, &[Value<'_>]),
+    page: Page,
+) -> Result<Paged<InvoiceFile>, StoreError> {
+    let all = window::total(reader, tenant, Counted::Invoices, None)?;
+    window::find(reader, search, page, all, |id| {
+        one(reader, &SELECT_INVOICE, &[tenant.into(), id.into()])
+    })
 }
 
 fn subscription(

@@ -43,6 +43,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Bundles,
         "SELECT tenant, '', count(*) FROM bundle GROUP BY tenant",
     )?;
+    count(
+        reader,
+        &mut counted,
+        Counted::Invoices,
+        "SELECT tenant, '', count(*) FROM invoice GROUP BY tenant",
+    )?;
     let sql = format!(
         "SELECT tenant, '', count(*) FROM custom_field WHERE {} GROUP BY tenant",
         crate::tables::SHOWN

@@ -8,6 +8,7 @@ use domain::account::custom_field::CustomField;
 use domain::account::email::AccountEmail;
 use domain::account::tag::{Tag, TagDefinition};
 use domain::billing::bundle::Bundle;
+use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, Transaction, TransactionStatus};
@@ -20,7 +21,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Entry, Image, Stage, record_id};
-use crate::amount::Decimal;
+use crate::amount::{Decimal, Number};
 use crate::json::PropertyJson;
 use crate::payment_states::{state_name, status_name};
 
@@ -68,6 +69,8 @@ enum Columns<'a> {
     Bundle(BundleColumns<'a>),
     Subscription(SubscriptionColumns<'a>),
     Event(Box<EventColumns<'a>>),
+    Invoice(InvoiceColumns<'a>),
+    InvoiceItem(Box<InvoiceItemColumns<'a>>),
 }
 
 #[derive(Serialize)]
@@ -228,6 +231,46 @@ struct EventColumns<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct InvoiceColumns<'a> {
+    account_id: Uuid,
+    invoice_number: i64,
+    invoice_date: String,
+    target_date: Option<String>,
+    currency: &'a str,
+    status: &'static str,
+    /// Always false: none is brought over.
+    migrated: bool,
+    /// Always false, as there are no invoices of parents.
+    parent_invoice: bool,
+    /// Each invoice is a group of its own.
+    grp_id: Uuid,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvoiceItemColumns<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    invoice_id: Uuid,
+    account_id: Uuid,
+    bundle_id: Option<Uuid>,
+    subscription_id: Option<Uuid>,
+    description: Option<&'a str>,
+    product_name: Option<&'a str>,
+    plan_name: Option<&'a str>,
+    phase_name: Option<&'a str>,
+    start_date: String,
+    end_date: Option<String>,
+    amount: Decimal,
+    rate: Option<Number>,
+    currency: &'a str,
+    linked_item_id: Option<Uuid>,
+    item_details: Option<&'a str>,
+    catalog_effective_date: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct TransactionColumns<'a> {
     /// Always null: an attempt names its transaction.
     attempt_id: Option<Uuid>,
@@ -301,6 +344,8 @@ const fn tables(image: Image<'_>) -> (&'static str, &'static str) {
         Image::Attempt(_) => ("PAYMENT_ATTEMPT_HISTORY", "PAYMENT_ATTEMPTS"),
         Image::Bundle(_) => ("BUNDLE_HISTORY", "BUNDLES"),
         Image::Subscription(_) => ("SUBSCRIPTION_HISTORY", "SUBSCRIPTIONS"),
+        Image::Invoice(_) => ("INVOICE_HISTORY", "INVOICES"),
+        Image::InvoiceItem(_) => ("INVOICE_ITEM_HISTORY", "INVOICE_ITEMS"),
         Image::Transaction(_) => ("PAYMENT_TRANSACTION_HISTORY", "PAYMENT_TRANSACTIONS"),
     }
 }
@@ -319,6 +364,8 @@ impl<'a> Columns<'a> {
             Image::Attempt(it) => Self::Attempt(Box::new(attempt_columns(it))),
             Image::Bundle(it) => Self::Bundle(bundle_columns(it)),
             Image::Subscription(it) => Self::Subscription(subscription_columns(it)),
+            Image::Invoice(it) => Self::Invoice(invoice_columns(it)),
+            Image::InvoiceItem(it) => Self::InvoiceItem(Box::new(invoice_item_columns(it))),
             Image::Transaction(it) => {
                 Self::Transaction(Box::new(transaction_columns(it, entry.stage)))
             }
@@ -341,6 +388,8 @@ pub(super) fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
         Image::Attempt(it) => (it.tenant, it.account_id, it.created_at),
         Image::Bundle(it) => (it.tenant, it.account_id, it.created_at),
         Image::Subscription(it) => (it.tenant, it.account_id, it.created_at),
+        Image::Invoice(it) => (it.tenant, it.account_id, it.created_at),
+        Image::InvoiceItem(it) => (it.tenant, it.account_id, it.created_at),
     }
 }
 
@@ -492,6 +541,45 @@ fn subscription_columns(it: &Subscription) -> SubscriptionColumns<'_> {
         start_date: rfc3339_second(it.starts_at()),
         charged_through_date: it.charged_through.map(|it| it.to_string()),
         migrated: false,
+    }
+}
+
+fn invoice_columns(it: &Invoice) -> InvoiceColumns<'_> {
+    InvoiceColumns {
+        account_id: it.account_id.uuid(),
+        invoice_number: it.number,
+        invoice_date: it.invoice_date.to_string(),
+        target_date: it.target_date.map(|it| it.to_string()),
+        currency: it.currency.code(),
+        status: it.status.name(),
+        migrated: false,
+        parent_invoice: false,
+        grp_id: it.id.uuid(),
+    }
+}
+
+fn invoice_item_columns(it: &InvoiceItem) -> InvoiceItemColumns<'_> {
+    let (of, manual) = (it.of.as_ref(), it.manual.as_deref());
+    let bundle = of.map(|it| it.bundle).or_else(|| manual?.bundle);
+    let subscription = of.map(|it| it.subscription).or_else(|| manual?.subscription);
+    InvoiceItemColumns {
+        kind: it.kind.name(),
+        invoice_id: it.invoice_id.uuid(),
+        account_id: it.account_id.uuid(),
+        bundle_id: bundle.map(|it| it.uuid()),
+        subscription_id: subscription.map(|it| it.uuid()),
+        description: it.description.as_deref(),
+        product_name: of.map(|it| it.product.as_str()).or_else(|| manual?.product.as_deref()),
+        plan_name: of.map(|it| it.plan.as_str()).or_else(|| manual?.plan.as_deref()),
+        phase_name: of.map(|it| it.phase.as_str()).or_else(|| manual?.phase.as_deref()),
+        start_date: it.start.to_string(),
+        end_date: it.end.map(|it| it.to_string()),
+        amount: Decimal::new(it.amount, Some(it.currency)),
+        rate: of.and_then(|it| it.rate).or_else(|| manual?.rate).map(Number::of),
+        currency: it.currency.code(),
+        linked_item_id: it.linked.map(|it| it.uuid()),
+        item_details: it.details.as_deref(),
+        catalog_effective_date: of.map(|it| rfc3339_second(it.catalog_effective_at)),
     }
 }
 

@@ -493,6 +493,20 @@ fn of_invoices() -> Vec<Row> {
         row("POST /1.0/kb/invoices", may("invoice:trigger"))
             .at("/1.0/kb/invoices?accountId={accountId}")
             .of_object(),
+        row("POST /1.0/kb/invoices/group", may("invoice:trigger"))
+            .at("/1.0/kb/invoices/group?accountId={accountId}")
+            .of_object()
+            // There is nothing left to invoice.
+            .or(404),
+        row("GET /1.0/kb/invoices/{groupId}/group", READ)
+            .at("/1.0/kb/invoices/{invoiceId}/group?accountId={subscriberId}")
+            .of_object(),
+        row("GET /1.0/kb/invoices/pagination", READ),
+        row("GET /1.0/kb/invoices/search/{searchKey}", READ),
+        row("GET /1.0/kb/invoices/{invoiceId}/auditLogsWithHistory", READ).of_object(),
+        row("GET /1.0/kb/invoiceItems/{invoiceItemId}/auditLogsWithHistory", READ)
+            .at("/1.0/kb/invoiceItems/{itemId}/auditLogsWithHistory")
+            .of_object(),
         row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
         row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
         row("GET /1.0/kb/invoices/byItemId/{itemId}", READ).of_object(),
