@@ -154,6 +154,8 @@ enum Request {
     Explain,
     /// Prints how an invoice has its amounts.
     ExplainInvoice,
+    /// Prints the sums of a forecast.
+    Forecast { path: &'static str },
     /// Prints why an account may use a feature, or may not.
     ExplainEntitlement,
     /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
@@ -194,6 +196,7 @@ impl Request {
             | Self::Advance { .. }
             | Self::Explain
             | Self::ExplainInvoice
+            | Self::Forecast { .. }
             | Self::ExplainEntitlement
             | Self::Credentials { .. }
             | Self::Events { .. } => false,
@@ -213,6 +216,7 @@ impl Request {
             | Self::Advance { .. }
             | Self::Explain
             | Self::ExplainInvoice
+            | Self::Forecast { .. }
             | Self::ExplainEntitlement
             | Self::Events { .. } => false,
         }
@@ -450,6 +454,10 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         Request::Explain => explain::explain(&mut remote, matches, server.json).await?,
         Request::ExplainInvoice => {
             explain::explain_invoice(&mut remote, matches, server.json).await?;
+        }
+        Request::Forecast { path } => {
+            let path = filled(&mut remote, path, action, matches).await?;
+            billing::forecast(&mut remote, &path, server.json).await?;
         }
         Request::ExplainEntitlement => {
             entitlements::explain(&mut remote, matches, server.json).await?;

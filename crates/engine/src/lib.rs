@@ -15,6 +15,7 @@ mod clock;
 pub mod entitlements;
 pub mod explained_invoices;
 pub mod flags;
+pub mod forecast;
 mod handle;
 pub mod holdings;
 pub mod insights;

@@ -114,6 +114,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(disputes::show))
         .routes(routes!(unresolved::list))
         .routes(routes!(billing::status))
+        .routes(routes!(billing::forecast))
         .routes(routes!(invoices::explain))
         .routes(routes!(routing::explain))
         .routes(routes!(analytics::payments))

@@ -153,6 +153,15 @@ pub trait BillingQueries: Send + Sync {
         page: Page,
     ) -> Result<BillingStatus, StoreError>;
 
+    /// A tenant's accounts behind one, by id, of which something is to be billed until a time; at most so many. It may look at
+    /// every account of the tenant: for `Engine::scan`.
+    fn accounts_to_bill(
+        &self,
+        tenant: TenantNo,
+        after: Option<AccountId>,
+        until: (Timestamp, u64),
+    ) -> Result<Vec<AccountId>, StoreError>;
+
     /// The items of a subscription at which a run looks whose horizon is a day, void ones too; at most
     /// [`ROWS_MAX`](super::ROWS_MAX).
     fn items_since(

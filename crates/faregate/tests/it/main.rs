@@ -5,6 +5,7 @@ mod access;
 mod bench;
 mod bench_entitlements;
 mod bench_signup;
+mod billing_forecast;
 mod billing_status;
 mod callbacks;
 mod card_numbers;

@@ -291,6 +291,22 @@ impl BillingQueries for SqlQueries {
         })
     }
 
+    fn accounts_to_bill(
+        &self,
+        tenant: TenantNo,
+        after: Option<AccountId>,
+        (until, limit): (Timestamp, u64),
+    ) -> Result<Vec<AccountId>, StoreError> {
+        let sql = "SELECT object_id FROM timer WHERE tenant = ?1 AND kind = ?2 \
+                   AND object_id > ?3 AND due_at_us <= ?4 ORDER BY object_id LIMIT ?5";
+        self.read(|reader| {
+            let after = after.map_or(Uuid::nil(), AccountId::uuid);
+            let kind = code(TimerKind::Billing).into();
+            let of = [tenant.into(), kind, after.into(), until.into(), window::limit(limit)];
+            reader.query(sql, &of, |cells| cells.entity())
+        })
+    }
+
     fn items_since(
         &self,
         tenant: TenantNo,

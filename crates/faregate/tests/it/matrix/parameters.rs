@@ -17,7 +17,9 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 60] = [
+const PROBES: [(&str, &str, &str); 62] = [
+    ("GET /v1/billing/forecast", "to", "2000-01-01"),
+    ("GET /v1/billing/forecast", "after", "ffffffff-ffff-7fff-bfff-ffffffffffff"),
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
@@ -89,7 +91,7 @@ const BASES: [(&str, &str); 3] = [
 ];
 
 /// Parameters whose effect other tests show; `*` is each of a route, or each route.
-const ELSEWHERE: [(&str, &str); 30] = [
+const ELSEWHERE: [(&str, &str); 31] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
     // In `conformance/replay`.
@@ -128,6 +130,8 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("GET /v1/quarantine", "*"),
     // In `billing_status`: no account is parked here.
     ("GET /v1/billing", "*"),
+    // In `billing_forecast`: one account has something to come here.
+    ("GET /v1/billing/forecast", "limit"),
     // Both names are a gateway's.
     ("DELETE /v1/gateways/stripe/endpoint", "gateway"),
     // In `mail_pages`.

@@ -131,6 +131,7 @@ fn payments() -> Vec<Row> {
         row("POST /v1/events/{eventId}/resend", may("event:resend")).of_object(),
         row("GET /v1/payments/unresolved", READ),
         row("GET /v1/billing", READ),
+        row("GET /v1/billing/forecast", READ).at("/v1/billing/forecast?to=9000-01-01"),
         row("GET /v1/invoices/{id}/explain", READ)
             .at("/v1/invoices/{invoiceId}/explain")
             .of_object(),
