@@ -4,6 +4,7 @@
 
 DIR has scenarios/, catalogs/ and setup.json, as conformance/vectors/subscriptions, which is the default; FILE is one
 scenario of such a directory. Without --url it starts FAREGATE_BIN on a fresh store with --test-clock.
+The server explains each item's amount, which is computed again from what it says.
 differences.toml names what is another way on purpose, pending.toml what is not built yet: a scenario in it has to
 fail. Prints a line for each failure, at last `N passed, M failed`.
 """
@@ -105,10 +106,10 @@ def main():
         url = asked.url or server.url
         played = play.all_of(url, found, asked.verbose)
         passed = failed = waiting = 0
-        for (_, scenario), (steps, result) in zip(found, played):
+        for (_, scenario), (steps, result, unexplained) in zip(found, played):
             name = scenario["name"]
             wanted = compare.with_difference(scenario, differences.get(name))
-            lines = compare.differences(wanted, steps, result)
+            lines = compare.differences(wanted, steps, result) + unexplained
             if name in pending:
                 waiting += bool(lines)
                 lines = [] if lines else ["passes, and is a row of pending.toml"]

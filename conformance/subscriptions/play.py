@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 
+import explained
 import result
 from session import Session
 
@@ -42,7 +43,7 @@ class Scenario:
         self.recorded, self.tenant, self.session = recorded, tenant, tenant.session
         self.gateways = gateways
         self.accounts, self.subscriptions, self.bundles, self.payments = {}, {}, {}, []
-        self.steps = []
+        self.steps, self.unexplained = [], []
         first = recorded["steps"][0]["date"]
         self.has_time = "T" in first
         self.first_day = first[:10]
@@ -291,6 +292,8 @@ class Scenario:
 
     def end(self, _):
         self.result = {name: result.read(self, it) for name, it in self.accounts.items()}
+        for it in self.accounts.values():
+            self.unexplained += explained.unexplained(self.session, it.id)
         # It is billed no further.
         for it in self.accounts.values():
             self.call("DELETE", f"/accounts/{it.id}", cancelAllSubscriptions=True)
@@ -302,7 +305,7 @@ def location(answer):
 
 
 def all_of(url, found, verbose):
-    """The steps with their answers, and the result, of each scenario."""
+    """The steps with their answers, the result, and what is not explained, of each scenario."""
     setups, tenants, playing = {}, {}, []
     first = min(it["steps"][0]["date"][:10] for _, it in found) if found else "2024-01-01"
     before = datetime.date.fromisoformat(first) - datetime.timedelta(days=1)
@@ -334,4 +337,5 @@ def all_of(url, found, verbose):
                         it.failed = f"{at}: {type(error).__name__}: {error}"
                         if verbose:
                             print(f"{it.recorded['name']}: {it.failed}")
-    return [(it.steps, getattr(it, "result", {"played": getattr(it, "failed", "not to its end")})) for it in playing]
+    ended = lambda it: getattr(it, "result", {"played": getattr(it, "failed", "not to its end")})  # noqa: E731
+    return [(it.steps, ended(it), it.unexplained) for it in playing]
