@@ -179,7 +179,8 @@ impl Client {
         self.headers.insert(name, value);
     }
 
-    /// Sends a request, and reads its response whatever the status. A body is JSON.
+    /// Sends a request, and reads its response whatever the status. A body is JSON, unless the
+    /// client's headers have another content type.
     ///
     /// # Errors
     /// If no complete response arrives in time, or it is too large. With the context [`NotSent`] the server has
@@ -196,7 +197,7 @@ impl Client {
         *request.headers_mut() = self.headers.clone();
         if has_body {
             let json = HeaderValue::from_static("application/json");
-            request.headers_mut().insert(CONTENT_TYPE, json);
+            request.headers_mut().entry(CONTENT_TYPE).or_insert(json);
         }
         if let Some(version) = if_match {
             request.headers_mut().insert(IF_MATCH, HeaderValue::try_from(version)?);

@@ -1,6 +1,7 @@
-//! `faregate demo`: serves on loopback, runs one payment through the API and shows the results.
+//! `faregate demo`: serves on loopback, runs one payment and a first bill through the API and shows the results.
 
 mod api;
+mod bill;
 mod receiver;
 mod results;
 mod scenario;
@@ -79,7 +80,8 @@ async fn show(url: &str, data: &DataDir, once: bool) -> anyhow::Result<()> {
         "Faregate at {url}, user admin, password {PASSWORD}\ndata in {}{removed}\n",
         data.path().display()
     ))?;
-    let created = scenario::run(url).await?;
+    let (mut scenario, created) = scenario::run(url).await?;
+    bill::run(&mut scenario).await?;
     if once {
         return Ok(());
     }

@@ -46,6 +46,21 @@ impl Api {
         self.0.send(method, path, None, Bytes::from(body)).await
     }
 
+    /// Posts a document of XML.
+    ///
+    /// # Errors
+    /// No complete response arrives.
+    pub(super) async fn upload_xml(
+        &mut self,
+        path: &str,
+        xml: &'static str,
+    ) -> anyhow::Result<Response> {
+        self.0.insert_header(CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+        let answer = self.0.send(Method::POST, path, None, Bytes::from(xml)).await;
+        self.0.insert_header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+
     /// Puts a resource.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ pub async fn show_results(
     show_ids(account, method, payment, &paid)?;
     let audit: Vec<AuditRow> = api.get(&format!("/1.0/kb/accounts/{account}/auditLogs")).await?;
     show_audit(&audit)?;
-    show_ledger(api, account, payment).await?;
+    show_ledger(api, &format!("account={account}&payment={payment}")).await?;
     print_line("\nFollowing the journal")?;
     show_events(events, begun)?;
     show_analytics(api, account, paid.transactions.len()).await
@@ -167,9 +167,9 @@ fn show_audit(audit: &[AuditRow]) -> anyhow::Result<()> {
     section("audit rows", &["change", "of", "id", "by", "at"], &rows)
 }
 
-async fn show_ledger(api: &mut Api, account: &str, payment: &str) -> anyhow::Result<()> {
-    let path = format!("/v1/ledger/entries?account={account}&payment={payment}");
-    let Entries { entries } = api.get(&path).await?;
+/// The postings that a query finds, and the whole ledger, which must balance.
+pub(super) async fn show_ledger(api: &mut Api, query: &str) -> anyhow::Result<()> {
+    let Entries { entries } = api.get(&format!("/v1/ledger/entries?{query}")).await?;
     let rows: Vec<_> = entries
         .iter()
         .map(|entry| {
@@ -247,7 +247,8 @@ async fn show_analytics(api: &mut Api, account: &str, transactions: usize) -> an
     section("analytics of the account", &header, &rows)
 }
 
-fn section(title: &str, header: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+/// Prints a table under its title.
+pub(super) fn section(title: &str, header: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
     print_line(&format!("\n {title} ({})\n{}", rows.len(), table(header, rows).trim_end()))?;
     Ok(())
 }

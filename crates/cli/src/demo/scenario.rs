@@ -21,8 +21,8 @@ pub struct Created {
     pub payment: String,
 }
 
-/// Runs the scenario against the server at `url` and prints its steps.
-pub async fn run(url: &str) -> anyhow::Result<Created> {
+/// Runs the scenario against the server at `url` and prints its steps; others may follow.
+pub(super) async fn run(url: &str) -> anyhow::Result<(Scenario, Created)> {
     let mut scenario = Scenario { api: Api::connect(url).await?, step: 0 };
     let receiver = Receiver::listen().await.context("listening for push notifications")?;
     let begun = Instant::now();
@@ -65,11 +65,12 @@ pub async fn run(url: &str) -> anyhow::Result<Created> {
     show_results(&mut scenario.api, &subjects, &receiver.events(), begun).await?;
     scenario.unregister_callback().await?;
     let Subjects { account, payment, .. } = subjects;
-    Ok(Created { account, payment })
+    Ok((scenario, Created { account, payment }))
 }
 
-struct Scenario {
-    api: Api,
+/// The steps, with the number of the last one.
+pub(super) struct Scenario {
+    pub(super) api: Api,
     step: u32,
 }
 
@@ -92,7 +93,7 @@ impl Scenario {
     }
 
     /// Sends a POST that must be answered with 201.
-    async fn create(
+    pub(super) async fn create(
         &mut self,
         title: &str,
         path: &str,
@@ -128,7 +129,25 @@ impl Scenario {
         Ok(())
     }
 
-    fn show(
+    /// Sets the test clock, and waits for what is due then.
+    pub(super) async fn clock(
+        &mut self,
+        title: &str,
+        method: Method,
+        query: &str,
+    ) -> anyhow::Result<()> {
+        let path = "/1.0/kb/test/clock";
+        let name = method.to_string();
+        let answer = self
+            .api
+            .call(method, &format!("{path}{query}"), None)
+            .await
+            .context(title.to_owned())?;
+        anyhow::ensure!(answer.status == StatusCode::OK, "{title}: {}", shown(&answer));
+        self.show(title, &name, path, &answer)
+    }
+
+    pub(super) fn show(
         &mut self,
         title: &str,
         method: &str,

@@ -332,11 +332,28 @@ fn demo_runs_once() {
     for part in ["audit rows (", "postings (2)", "ACCOUNT_CREATION", "PAYMENT_SUCCESS"] {
         assert!(shown.contains(part), "{part} is not in:\n{shown}");
     }
+    let bill = shown.split("A first bill").nth(1).unwrap();
+    let lines = |wanted: &[&str]| {
+        let words =
+            |line: &str| wanted.iter().all(|&word| line.split_whitespace().any(|it| it == word));
+        bill.lines().filter(|&line| words(line)).count()
+    };
+    for part in ["invoices (2)", "payments of invoices (1)", "(all: balanced)"] {
+        assert!(bill.contains(part), "{part} is not in:\n{shown}");
+    }
+    for wanted in [
+        ["1", "team-monthly-trial", "0.00"],
+        ["2", "team-monthly-evergreen", "29.00"],
+        ["2", "29.00", "SUCCESS"],
+        ["gateway:faregate-simulator", "29.00", "USD"],
+    ] {
+        assert_eq!(lines(&wanted), 1, "{wanted:?} is not in:\n{shown}");
+    }
     let dir = shown.split("data in ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!(!std::path::Path::new(dir).exists(), "{dir} remains");
 }
 
-/// A second time on the same directory the tenant is there already.
+/// A second time on the same directory the tenant and its catalog are there already.
 #[test]
 fn demo_can_run_again() {
     let dir = TempDir::new();
@@ -346,7 +363,10 @@ fn demo_can_run_again() {
         let output = run(&["demo", "--once", "--listen", "127.0.0.1:0", "--data-dir", data]);
         let shown = text(&output.stdout);
         assert!(output.status.success(), "{shown}{}", text(&output.stderr));
-        assert_eq!(shown.contains("used again"), again, "{shown}");
+        for what in ["it exists already and is used again", "the tenant's catalog is used again"] {
+            assert_eq!(shown.contains(what), again, "{what}:\n{shown}");
+        }
+        assert!(shown.contains("payments of invoices (1)"), "{shown}");
     }
 }
 
