@@ -1,7 +1,9 @@
 //! Events of subscriptions and invoices: as Kill Bill names them, and as webhooks tell of them.
 
-use domain::{Event, SubscriptionStep};
+use domain::{AmountMinor, Currency, Event, SubscriptionStep};
 use engine::time::rfc3339;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Kill Bill's name of an event, with the type and the id of its object; `None` for an event that Kill Bill has not.
@@ -32,6 +34,45 @@ pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static st
     let Event::InvoicePaid { invoice, is_paid, .. } = event else { return None };
     let name = if *is_paid { "INVOICE_PAYMENT_SUCCESS" } else { "INVOICE_PAYMENT_FAILED" };
     Some((name, "INVOICE", invoice.to_string()))
+}
+
+/// Kill Bill's meta data of an event; `None` for an event that has none there. The key of a subscription's bundle is
+/// not among it: a client's key may say something of a person, and is not in the journal.
+pub(crate) fn meta_data(event: &Event) -> Option<String> {
+    if let Event::SubscriptionChanged { step, is_in_effect, .. } = event {
+        let is_of_entitlement =
+            matches!(step, SubscriptionStep::Entitled | SubscriptionStep::EntitlementEnded);
+        let action = if *is_in_effect { "EFFECTIVE" } else { "REQUESTED" };
+        let meta_data = || json!({ "actionType": action }).to_string();
+        return (!is_of_entitlement).then(meta_data);
+    }
+    let Event::InvoicePaid { payment, amount, currency, .. } = event else { return None };
+    let meta_data = InvoicePaymentMetaData {
+        payment_id: payment.map(|it| it.to_string()),
+        amount: plain(*amount, *currency),
+        currency: currency.code(),
+        processed_currency: currency.code(),
+    };
+    Some(serde_json::to_string(&meta_data).expect("texts and a number can be written"))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvoicePaymentMetaData<'a> {
+    payment_id: Option<String>,
+    amount: Box<RawValue>,
+    currency: &'a str,
+    processed_currency: &'a str,
+}
+
+/// A JSON number without trailing zeros: `10`, `10.5`.
+pub(crate) fn plain(amount: AmountMinor, currency: Currency) -> Box<RawValue> {
+    let decimal = amount.decimal(currency);
+    let plain = match decimal.split_once('.') {
+        Some(_) => decimal.trim_end_matches('0').trim_end_matches('.'),
+        None => &decimal,
+    };
+    RawValue::from_string(plain.to_owned()).expect("a decimal is a JSON number")
 }
 
 /// The type of a change of a subscription.
@@ -101,4 +142,107 @@ pub(crate) fn data(event: &Event) -> Value {
     }
     let Event::AccountParked { account, reason } = event else { return json!({}) };
     json!({ "accountId": account, "reason": reason.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{AccountId, InvoiceId, PaymentId, SubscriptionId, Timestamp};
+    use expect_test::expect;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::event::{EVENT_TYPES, event_type};
+
+    const STEPS: [SubscriptionStep; 10] = [
+        SubscriptionStep::Created,
+        SubscriptionStep::Entitled,
+        SubscriptionStep::Phase,
+        SubscriptionStep::Changed,
+        SubscriptionStep::BillCycleDay,
+        SubscriptionStep::Quantity,
+        SubscriptionStep::Cancelled,
+        SubscriptionStep::EntitlementEnded,
+        SubscriptionStep::Uncancelled,
+        SubscriptionStep::Expired,
+    ];
+
+    fn changed(step: SubscriptionStep, is_in_effect: bool) -> Event {
+        Event::SubscriptionChanged {
+            account: AccountId::new(Uuid::from_u128(1)),
+            subscription: SubscriptionId::new(Uuid::from_u128(2)),
+            step,
+            effective_at: Timestamp(0),
+            is_in_effect,
+        }
+    }
+
+    fn usd() -> Currency {
+        Currency::parse("USD").unwrap()
+    }
+
+    fn shown(event: &Event) -> String {
+        let name = killbill_event(event).map_or("-", |(name, ..)| name);
+        format!("{name} {}", meta_data(event).unwrap_or_default()).trim_end().to_owned()
+    }
+
+    #[test]
+    fn meta_data_says_whether_a_change_is_asked_for_or_in_effect() {
+        let events = STEPS.iter().flat_map(|it| [changed(*it, false), changed(*it, true)]);
+        let lines: Vec<_> = events.map(|it| shown(&it)).collect();
+        expect![[r#"
+            SUBSCRIPTION_CREATION {"actionType":"REQUESTED"}
+            SUBSCRIPTION_CREATION {"actionType":"EFFECTIVE"}
+            ENTITLEMENT_CREATION
+            ENTITLEMENT_CREATION
+            SUBSCRIPTION_PHASE {"actionType":"REQUESTED"}
+            SUBSCRIPTION_PHASE {"actionType":"EFFECTIVE"}
+            SUBSCRIPTION_CHANGE {"actionType":"REQUESTED"}
+            SUBSCRIPTION_CHANGE {"actionType":"EFFECTIVE"}
+            SUBSCRIPTION_BCD_CHANGE {"actionType":"REQUESTED"}
+            SUBSCRIPTION_BCD_CHANGE {"actionType":"EFFECTIVE"}
+            SUBSCRIPTION_QUANTITY {"actionType":"REQUESTED"}
+            SUBSCRIPTION_QUANTITY {"actionType":"EFFECTIVE"}
+            SUBSCRIPTION_CANCEL {"actionType":"REQUESTED"}
+            SUBSCRIPTION_CANCEL {"actionType":"EFFECTIVE"}
+            ENTITLEMENT_CANCEL
+            ENTITLEMENT_CANCEL
+            SUBSCRIPTION_UNCANCEL {"actionType":"REQUESTED"}
+            SUBSCRIPTION_UNCANCEL {"actionType":"EFFECTIVE"}
+            - {"actionType":"REQUESTED"}
+            SUBSCRIPTION_EXPIRED {"actionType":"EFFECTIVE"}"#]]
+        .assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn meta_data_of_an_invoices_payment_has_what_it_brought() {
+        let paid = |payment, minor| Event::InvoicePaid {
+            account: AccountId::new(Uuid::from_u128(1)),
+            invoice: InvoiceId::new(Uuid::from_u128(2)),
+            payment,
+            is_paid: payment.is_some(),
+            amount: AmountMinor(minor),
+            balance: AmountMinor::ZERO,
+            currency: usd(),
+        };
+        let of = Some(PaymentId::new(Uuid::from_u128(3)));
+        let lines = [paid(of, 1_050), paid(of, 1_000), paid(None, 0)].map(|it| shown(&it));
+        expect![[r#"
+            INVOICE_PAYMENT_SUCCESS {"paymentId":"00000000-0000-0000-0000-000000000003","amount":10.5,"currency":"USD","processedCurrency":"USD"}
+            INVOICE_PAYMENT_SUCCESS {"paymentId":"00000000-0000-0000-0000-000000000003","amount":10,"currency":"USD","processedCurrency":"USD"}
+            INVOICE_PAYMENT_FAILED {"paymentId":null,"amount":0,"currency":"USD","processedCurrency":"USD"}"#]].assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn endpoints_can_choose_every_type_of_billing() {
+        let (account, invoice) = (AccountId::new(Uuid::nil()), InvoiceId::new(Uuid::nil()));
+        let (charged, balance, currency) = (AmountMinor(1), AmountMinor(1), usd());
+        let events = STEPS.iter().flat_map(|it| [changed(*it, false), changed(*it, true)]);
+        let adjusted = Event::InvoiceAdjusted { account, invoice, charged, balance, currency };
+        let created =
+            Event::InvoiceCreated { account, invoice, number: 1, charged, balance, currency };
+        for event in events.chain([adjusted, created]) {
+            let kind = event_type(&event).unwrap();
+            assert!(EVENT_TYPES.contains(&kind), "{kind}");
+        }
+    }
 }

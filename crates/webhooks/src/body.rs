@@ -11,7 +11,7 @@ use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::billing;
+use crate::billing::{self, plain};
 
 /// The body for an event; `None` for an event that is not notified.
 #[must_use]
@@ -45,7 +45,8 @@ pub fn body(event: &Event) -> Option<Bytes> {
         | Event::InvoicePaid { account, .. } => {
             let (event_type, object_type, object_id) = billing::killbill_event(event)?;
             let of_account = Notification::of_account(event_type, account);
-            Notification { object_type, object_id, ..of_account }
+            let meta_data = billing::meta_data(event);
+            Notification { object_type, object_id, meta_data, ..of_account }
         }
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
@@ -174,16 +175,6 @@ const fn result_of(kind: TransactionType, status: TransactionStatus) -> Option<T
         (_, TransactionStatus::Unknown) => (false, "UNKNOWN"),
     };
     Some(TransactionResult { succeeded, status })
-}
-
-/// A JSON number without trailing zeros: `10`, `10.5`.
-fn plain(amount: AmountMinor, currency: Currency) -> Box<RawValue> {
-    let decimal = amount.decimal(currency);
-    let plain = match decimal.split_once('.') {
-        Some(_) => decimal.trim_end_matches('0').trim_end_matches('.'),
-        None => &decimal,
-    };
-    RawValue::from_string(plain.to_owned()).expect("a decimal is a JSON number")
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -37,6 +37,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "entitlement.limit_reached",
     "flags.environment-changed",
     "flags.changed",
+    "invoice.adjusted",
     "invoice.created",
     "invoice.paid",
     "invoice.payment-failed",
