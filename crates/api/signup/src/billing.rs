@@ -18,7 +18,7 @@ use sign_up::service::metrics::AccountCall;
 
 use crate::body::Fields;
 use crate::error::ApiError;
-use crate::{Api, caller};
+use crate::{Api, bundles, caller};
 
 /// Permission to create accounts.
 const CREATE: &str = "account:create";
@@ -151,6 +151,9 @@ async fn overview_of(api: &Api, parts: &Parts, customer: &str) -> Result<Json<Va
     let view = of_customer(api, parts, customer).await?;
     let (tenant, account) = (view.account.tenant, view.account.id);
     let engine = api.sign_up.engine();
+    let now = engine.clock().now();
+    let bundles =
+        engine.read(move |queries| bundles::read(queries, (tenant, account), now)).await?;
     let methods = engine.read(move |queries| queries.payment_methods_of(tenant, account)).await?;
     let methods: Vec<Value> = methods
         .iter()
@@ -172,7 +175,7 @@ async fn overview_of(api: &Api, parts: &Parts, customer: &str) -> Result<Json<Va
         "success": true,
         "customer_id": customer,
         "account": account_json(&view),
-        "bundles": [],
+        "bundles": bundles,
         "instances": [],
         "payment_methods": methods,
         "balance": balance,

@@ -15,6 +15,7 @@
 mod auth;
 mod billing;
 mod body;
+mod bundles;
 mod callback;
 mod caller;
 mod error;

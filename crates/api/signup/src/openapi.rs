@@ -96,7 +96,7 @@ static OPERATIONS: [Operation; 30] = [
         .answers::<BillingAccountFound>(),
     Operation::get(
         "/billing/api/billing/accounts/overview/{customer}",
-        "A customer's billing account, payment methods and balance",
+        "A customer's billing account, bundles with their subscriptions, payment methods and balance",
     )
     .needs(OPERATOR)
     .answers::<BillingOverview>(),

@@ -5,7 +5,55 @@ use std::collections::BTreeMap;
 use crate::Timestamp;
 use crate::account::blocking_state::{Blockable, BlockingState, Blocks};
 use crate::billing::subscription::Subscription;
-use crate::billing::timeline::Blocked;
+use crate::billing::timeline::{Blocked, To};
+
+/// Whether the product of a subscription may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not yet.
+    Pending,
+    Active,
+    Blocked,
+    Cancelled,
+    /// The last phase of its plan is over.
+    Expired,
+}
+
+impl Standing {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Active => "ACTIVE",
+            Self::Blocked => "BLOCKED",
+            Self::Cancelled => "CANCELLED",
+            Self::Expired => "EXPIRED",
+        }
+    }
+}
+
+/// Whether the product of a subscription may be used at a time; `all` are the states of its account and of all that
+/// belongs to that.
+#[must_use]
+pub fn standing(it: &Subscription, all: &[BlockingState], at: Timestamp) -> Standing {
+    let has_ended = |end: Timestamp| end <= at;
+    match it.transitions.last().map(|it| &it.to) {
+        Some(To::Expired) if it.ends_at().is_some_and(has_ended) => Standing::Expired,
+        _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => Standing::Cancelled,
+        _ if it.entitled_from > at => Standing::Pending,
+        _ if blocks_at(&own_states(it, all), at).entitlement => Standing::Blocked,
+        _ => Standing::Active,
+    }
+}
+
+/// The states that are of a subscription, in their order, but those from after its end.
+#[must_use]
+pub fn own_states<'a>(it: &Subscription, all: &'a [BlockingState]) -> Vec<&'a BlockingState> {
+    let end = it.ends_at().into_iter().chain(it.entitled_until).max();
+    let mut states = states_of(all, Some(it));
+    states.retain(|state| end.is_none_or(|end| state.effective_at < end));
+    states
+}
 
 /// The newest state of each service for each object, as far as they were counted.
 #[derive(Clone, Debug, Default)]

@@ -488,6 +488,37 @@ fn billing_accounts_are_made_once_per_customer() {
 }
 
 #[test]
+fn an_overview_has_the_bundles_as_kill_bills_api_shows_them() {
+    let server = Server::start_with(launch());
+    let admin = server.tenant();
+    let path = "/billing/api/billing/accounts/";
+    let overview = || admin.get(&format!("{path}overview/c-1")).json();
+    let body = json!({ "customer_id": "c-1", "email": "c@example.com", "name": "C" });
+    let account = admin.post(path, &body).json()["killbill_account_id"].clone();
+    assert_eq!(overview()["bundles"], json!([]));
+    let plan = json!({
+        "planId": "basic-monthly", "productName": "Basic", "productCategory": "BASE",
+        "currency": "USD", "amount": 5, "billingPeriod": "MONTHLY", "trialLength": 14,
+        "trialTimeUnit": "DAYS",
+    });
+    assert_eq!(admin.post("/1.0/kb/catalog/simplePlan", &plan).status, 201);
+    let wanted = json!({ "accountId": account, "planName": "basic-monthly", "externalKey": "s-1" });
+    assert_eq!(admin.post("/1.0/kb/subscriptions", &wanted).status, 201);
+    let of_account = account.as_str().unwrap();
+    let there = admin.get(&format!("/1.0/kb/accounts/{of_account}/bundles")).json();
+    let (there, here) = (&there[0], &overview()["bundles"][0]);
+    assert_eq!(
+        (&there["bundleId"], &there["externalKey"]),
+        (&here["bundleId"], &here["externalKey"])
+    );
+    let (there, here) = (&there["subscriptions"][0], &here["subscriptions"][0]);
+    assert_eq!((&here["phaseType"], &here["state"]), (&json!("TRIAL"), &json!("ACTIVE")));
+    for (field, value) in here.as_object().unwrap() {
+        assert_eq!(value, &there[field], "{field}");
+    }
+}
+
+#[test]
 fn health_needs_no_credentials() {
     let server = Server::start_with(launch());
     let client = Client::new(&server.url);

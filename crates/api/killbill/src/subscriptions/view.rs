@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::account::blocking_state::{BlockingState, Blocks, ENTITLEMENT_SERVICE};
 use domain::account::calendar::AccountCalendar;
-use domain::billing::blocking::{Holding, blocks_at, states_of};
+use domain::billing::blocking::{Holding, Standing, blocks_at, own_states, standing};
 use domain::billing::subscription::Subscription;
 use domain::billing::timeline::{
     Basis, BillCycleDays, Current, PlanChange, To, Transition, own_day, timeline,
@@ -22,9 +22,6 @@ use uuid::Uuid;
 
 use crate::amount::Number;
 use crate::audit::AuditLogJson;
-
-const CANCELLED: &str = "CANCELLED";
-const EXPIRED: &str = "EXPIRED";
 
 /// The services that events of subscriptions are of, beside that of entitlements.
 const BILLING_SERVICE: &str = "billing-service";
@@ -75,7 +72,7 @@ impl SubscriptionJson<'_> {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        [CANCELLED, EXPIRED].contains(&self.state)
+        [Standing::Cancelled, Standing::Expired].iter().any(|it| it.name() == self.state)
     }
 }
 
@@ -196,7 +193,7 @@ impl Shown {
             phase_type: current.phase.name(),
             price_list: current.price_list,
             plan_name: current.shown_plan(),
-            state: self.state(it),
+            state: standing(it, &self.states, self.now).name(),
             source_type: "NATIVE",
             cancelled_date: entitled_until.map(rfc3339_second),
             charged_through_date: it.charged_through.map(|it| it.to_string()),
@@ -214,26 +211,6 @@ impl Shown {
     /// The plan of a transition, in the version that it has then.
     fn chosen<'a>(&'a self, it: Current<'a>) -> Option<Chosen<'a>> {
         it.plan_at(&self.versions, it.chosen_at)
-    }
-
-    fn state(&self, it: &Subscription) -> &'static str {
-        let has_ended = |at: Timestamp| at <= self.now;
-        match it.transitions.last().map(|it| &it.to) {
-            Some(To::Expired) if it.ends_at().is_some_and(has_ended) => EXPIRED,
-            _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => CANCELLED,
-            _ if it.entitled_from > self.now => "PENDING",
-            _ if blocks_at(&self.states(it), self.now).entitlement => "BLOCKED",
-            _ => "ACTIVE",
-        }
-    }
-
-    /// The blocking states that are of it, but those from after its end.
-    fn states(&self, it: &Subscription) -> Vec<&BlockingState> {
-        let ends = it.ends_at().into_iter().chain(it.entitled_until);
-        let end = ends.max();
-        let mut states = states_of(&self.states, Some(it));
-        states.retain(|state| end.is_none_or(|end| state.effective_at < end));
-        states
     }
 
     /// The day by which its periods are cut now; `None`: nothing of it recurs.
@@ -276,7 +253,7 @@ impl Shown {
 
     /// What happens to it, in its order: to its entitlement before its billing, and to both before what blocks them.
     fn events<'a>(&'a self, it: &'a Subscription) -> Vec<EventJson<'a>> {
-        let states = self.states(it);
+        let states = own_states(it, &self.states);
         let mut events = vec![];
         for (at, Transition { at: when, to }) in it.transitions.iter().enumerate() {
             let (entitlement, billing) = (ENTITLEMENT_SERVICE, BILLING_SERVICE);
