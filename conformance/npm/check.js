@@ -3,6 +3,7 @@ const assert = require('node:assert/strict');
 const crypto = require('node:crypto');
 const axios = require('axios').create();
 const killbill = require('killbill');
+const billing = require('./billing');
 
 axios.interceptors.response.use(killbill.followLocationHeaderInterceptor);
 // A tenant is created without a tenant's headers, and its Location cannot be read without them.
@@ -188,6 +189,15 @@ async function history() {
   assert.equal(logs[1].history.city, 'Łódź');
 }
 
+// The client has no API of the test clock. Without days it is reset.
+async function clock(days) {
+  const auth = { username: 'admin', password: 'password' };
+  const headers = { 'X-Killbill-CreatedBy': BY, 'X-Killbill-ApiKey': `npm-${run}`, 'X-Killbill-ApiSecret': 'secret' };
+  const url = `${basePath}/1.0/kb/test/clock?timeoutSec=30`;
+  if (days) await withoutFollowing.put(`${url}&days=${days}`, {}, { auth, headers });
+  else await withoutFollowing.post(url, {}, { auth, headers });
+}
+
 async function main() {
   await step('a tenant is created and found by its key', tenant);
   await step('an account is created, changed and found', anAccount);
@@ -200,6 +210,8 @@ async function main() {
   await step('lists are paged, with audit', pages);
   await step('history shows each state', history);
   await step('a combo payment makes account and method', combo);
+  for (const [name, body] of billing.steps({ api, run, refused, clock })) await step(name, body);
+  await step('the clock is reset', clock);
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
   process.exitCode = counts.failed === 0 && counts.passed > 0 ? 0 : 1;
 }

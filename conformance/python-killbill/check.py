@@ -4,12 +4,26 @@ import sys
 import uuid
 
 from killbill import Header, KillBillClient
-from killbill.enums import Audit, BlockingStateType, SystemTags, TransactionType
+from killbill.enums import Audit, BillingPolicy, BlockingStateType, EntitlementPolicy, ProductCategory, SystemTags
+from killbill.enums import TransactionType, TrialTimeUnit
 from killbill.exceptions import AuthError, BadRequestError, KillBillError, NotFoundError
 
 CLEAR = "__KILLBILL__CLEAR__OVERDUE_STATE__"
 # `requests` sends it in ISO-8859-1.
 AUTHOR = "Jürgen Müller"
+CATALOG = """<?xml version="1.0" encoding="UTF-8"?><catalog><effectiveDate>2020-01-01T00:00:00+00:00</effectiveDate>
+<catalogName>python</catalogName><recurringBillingMode>IN_ADVANCE</recurringBillingMode>
+<currencies><currency>USD</currency></currencies><units/><products>
+<product name="Small"><category>BASE</category><available><addonProduct>Extra</addonProduct></available></product>
+<product name="Extra"><category>ADD_ON</category></product></products><rules>
+<changePolicy><changePolicyCase><policy>IMMEDIATE</policy></changePolicyCase></changePolicy>
+<cancelPolicy><cancelPolicyCase><policy>END_OF_TERM</policy></cancelPolicyCase></cancelPolicy></rules>
+<plans>{plans}</plans><priceLists><defaultPriceList name="DEFAULT"><plans><plan>small</plan><plan>extra</plan></plans>
+</defaultPriceList></priceLists></catalog>"""
+PLAN = """<plan name="{name}"><product>{product}</product><finalPhase type="EVERGREEN">
+<duration><unit>UNLIMITED</unit></duration><recurring><billingPeriod>MONTHLY</billingPeriod><recurringPrice><price>
+<currency>USD</currency><value>{price}</value></price></recurringPrice></recurring></finalPhase></plan>"""
+PLANS = PLAN.format(name="small", product="Small", price="10") + PLAN.format(name="extra", product="Extra", price="3")
 
 
 class Check:
@@ -20,14 +34,15 @@ class Check:
         self.client = KillBillClient("admin", "password", url)
         self.url = url
         self.header = Header(f"python-{self.run}", "secret", AUTHOR, "check", "of the client")
-        self.account = None
+        self.account = self.subscriber = self.bundle = self.subscription = None
         self.counts = {"passed": 0, "failed": 0}
 
     def steps(self):
         """The steps in their order; each builds on those before."""
         return [
             self.create, self.read, self.update, self.tags, self.methods, self.payments, self.pages,
-            self.errors, self.configuration, self.overdue, self.delete, self.close,
+            self.errors, self.configuration, self.overdue, self.delete, self.catalog, self.subscribe, self.invoices,
+            self.a_simple_plan, self.several_at_once, self.credit, self.bundles, self.cancel, self.close,
         ]
 
     def step(self, step):
@@ -139,6 +154,104 @@ class Check:
         self.client.account.add_tags(self.header, self.account, [SystemTags.TEST])
         self.client.account.delete_tags(self.header, self.account, [SystemTags.TEST])
         assert self.client.account.get_tags(self.header, self.account) == []
+
+    def catalog(self):
+        """An XML is validated, uploaded, listed, and shown as XML and JSON."""
+        catalog, text = self.client.catalog, CATALOG.format(plans=PLANS)
+        assert catalog.validate(self.header, text)["catalogValidationErrors"] == []
+        wrong = catalog.validate(self.header, text.replace("<plan>extra</plan>", "<plan>none</plan>"))
+        assert len(wrong["catalogValidationErrors"]) >= 1, wrong
+        catalog.create(self.header, text)
+        assert len(catalog.versions(self.header)) == 1
+        assert sorted(it["name"] for it in catalog.retrieve(self.header)[0]["products"]) == ["Extra", "Small"]
+        assert "<catalogName>python</catalogName>" in catalog.retrieve(self.header, xml=True)
+        refused(BadRequestError, catalog.create, self.header, "<catalog/>")
+
+    def subscribe(self):
+        """A subscription with custom fields; an add-on in its bundle."""
+        client = self.client
+        self.subscriber = client.account.create(self.header, name="Ada", currency="USD")
+        client.account.add_payment_method(self.header, self.subscriber, is_default=True)
+        key = f"sub-{self.run}"
+        self.subscription = client.subscription.create(self.header, self.subscriber, "small", external_key=key)
+        shown = client.subscription.retrieve(self.header, self.subscription)
+        assert (shown["state"], shown["planName"], shown["phaseType"]) == ("ACTIVE", "small", "EVERGREEN"), shown
+        self.bundle = shown["bundleId"]
+        add_on = {"product_category": ProductCategory.ADD_ON, "bundle_id": self.bundle}
+        client.subscription.create(self.header, self.subscriber, "extra", **add_on)
+        client.subscription.add_custom_fields(self.header, self.subscription, {"colour": "blue"})
+        fields = client.subscription.get_custom_fields(self.header, self.subscription)
+        assert [(it["name"], it["objectType"]) for it in fields] == [("colour", "SUBSCRIPTION")], fields
+        client.bundle.add_custom_fields(self.header, self.bundle, {"size": "XL"})
+        assert client.bundle.get_custom_fields(self.header, self.bundle)[0]["objectType"] == "BUNDLE"
+        refused(BadRequestError, client.subscription.create, self.header, self.subscriber, "none")
+
+    def invoices(self):
+        """Both are invoiced and paid."""
+        found = self.client.account.invoices(self.header, self.subscriber, include_invoice_components=True)
+        items = [(it["planName"], it["amount"]) for invoice in found for it in invoice["items"]]
+        assert items == [("small", 10.0), ("extra", 3.0)], items
+        assert [it["balance"] for it in found] == [0.0, 0.0], found
+        assert self.client.account.invoices(self.header, self.subscriber, unpaid_invoices_only=True) == []
+        first = found[0]["invoiceId"]
+        assert self.client.invoice.retrieve(self.header, first)["items"][0]["planName"] == "small"
+
+    def a_simple_plan(self):
+        """A plan is added without XML, with a trial and without one."""
+        catalog = self.client.catalog
+        catalog.add_simple_plan(self.header, "large", "Large", "USD", amount=20)
+        trial = {"trial_length": 14, "trial_time_unit": TrialTimeUnit.DAYS}
+        catalog.add_simple_plan(self.header, "tried", "Tried", "USD", amount=30.5, **trial)
+        subscription = self.client.subscription.create(self.header, self.subscriber, "tried")
+        assert self.client.subscription.retrieve(self.header, subscription)["phaseType"] == "TRIAL"
+
+    def several_at_once(self):
+        """A base plan with its add-on, and several bundles, each in one call."""
+        client = self.client.subscription
+        bundle = client.create_with_add_ons(self.header, self.subscriber, "small", ["extra"])
+        shown = self.client.bundle.retrieve(self.header, bundle)
+        assert sorted(it["planName"] for it in shown["subscriptions"]) == ["extra", "small"], shown
+        before = len(self.client.account.bundles(self.header, self.subscriber))
+        client.create_multiple_with_add_ons(self.header, self.subscriber, [["small", "extra"], ["large"]])
+        assert len(self.client.account.bundles(self.header, self.subscriber)) == before + 2
+        assert len(self.client.bundle.list(self.header)) == before + 2
+
+    def credit(self):
+        """A credit is the account's at once."""
+        item = self.client.credit.add(self.header, self.subscriber, 2.5, "USD", "welcome", auto_commit=True)[0]
+        assert (item["itemType"], item["description"]) == ("CREDIT_ADJ", "welcome"), item
+        shown = self.client.account.retrieve_by_id(self.header, self.subscriber, account_with_balance_and_cba=True)
+        assert (shown["accountCBA"], shown["accountBalance"]) == (2.5, -2.5), shown
+
+    def bundles(self):
+        """A bundle pauses and goes on; a subscription is blocked and its day changed."""
+        client = self.client
+        state = lambda: client.subscription.retrieve(self.header, self.subscription)["state"]
+        client.bundle.pause(self.header, self.bundle)
+        assert state() == "BLOCKED"
+        client.bundle.resume(self.header, self.bundle)
+        assert state() == "ACTIVE"
+        client.subscription.block(self.header, self.subscription, "STOPPED", "python", is_block_entitlement=True)
+        assert state() == "BLOCKED"
+        client.subscription.block(self.header, self.subscription, "GOING", "python")
+        assert state() == "ACTIVE"
+        client.subscription.update_bill_cycle_date(self.header, self.subscription, 17)
+        shown = client.bundle.retrieve(self.header, self.bundle)
+        assert "PAUSE_ENTITLEMENT" in [it["eventType"] for it in shown["timeline"]["events"]], shown
+
+    def cancel(self):
+        """A cancellation waits for the end of the term, is taken back, and is done at once."""
+        client, of = self.client.subscription, (self.header, self.subscription)
+        end = {"entitlement_policy": EntitlementPolicy.END_OF_TERM, "billing_policy": BillingPolicy.END_OF_TERM}
+        client.cancel(*of, **end)
+        assert client.retrieve(*of)["state"] == "ACTIVE" and client.retrieve(*of)["billingEndDate"]
+        client.uncancel(*of)
+        assert client.retrieve(*of)["billingEndDate"] is None
+        now = {"entitlement_policy": EntitlementPolicy.IMMEDIATE, "billing_policy": BillingPolicy.IMMEDIATE}
+        client.cancel(*of, **now)
+        assert client.retrieve(*of)["state"] == "CANCELLED"
+        refused(BadRequestError, client.cancel, *of)
+        refused(NotFoundError, client.retrieve, self.header, str(uuid.uuid4()))
 
     def close(self):
         """A closed account says so."""

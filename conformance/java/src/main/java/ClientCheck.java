@@ -5,7 +5,6 @@ import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import org.killbill.billing.catalog.api.Currency;
@@ -39,7 +38,7 @@ import org.killbill.billing.payment.api.TransactionType;
 import org.killbill.billing.util.api.AuditLevel;
 
 /** Drives a running server through Kill Bill's official Java client, unchanged. */
-public class ClientCheck {
+public class ClientCheck extends Steps {
     private static final String EXTERNAL = "__EXTERNAL_PAYMENT__";
     private static final String TEST = "killbill-payment-test";
     // The client encodes values twice, so they are ones that need no encoding.
@@ -56,9 +55,6 @@ public class ClientCheck {
     private final PaymentApi payments;
     private final PaymentMethodApi methods;
     private final PaymentTransactionApi transactions;
-    private int passed;
-    private int failed;
-
     private Account account;
     private PaymentMethod external;
     private PaymentMethod test;
@@ -74,8 +70,12 @@ public class ClientCheck {
     public static void main(String[] arguments) {
         ClientCheck check = new ClientCheck(arguments[0]);
         check.all();
-        System.out.println(check.passed + " passed, " + check.failed + " failed");
-        System.exit(check.failed == 0 && check.passed > 0 ? 0 : 1);
+        BillingCheck billing = new BillingCheck(arguments[0]);
+        billing.all();
+        int passed = check.passed + billing.passed;
+        int failed = check.failed + billing.failed;
+        System.out.println(passed + " passed, " + failed + " failed");
+        System.exit(failed == 0 && passed > 0 ? 0 : 1);
     }
 
     private void all() {
@@ -413,47 +413,5 @@ public class ClientCheck {
 
     private static List<String> changeTypes(List<AuditLog> logs) {
         return logs.stream().map(AuditLog::getChangeType).collect(Collectors.toList());
-    }
-
-    private interface Step {
-        void run() throws Exception;
-    }
-
-    private void step(String name, Step step) {
-        try {
-            step.run();
-            passed++;
-            System.out.println("passed  " + name);
-        } catch (Exception error) {
-            failed++;
-            System.out.println("FAILED  " + name + ": " + error);
-        }
-    }
-
-    private static void refused(String what, int status, Integer code, Step step) {
-        try {
-            step.run();
-        } catch (KillBillClientException error) {
-            equal(what + ": status", status, error.getResponse().statusCode());
-            if (code != null) {
-                equal(what + ": code", code, error.getBillingException().getCode());
-            }
-            return;
-        } catch (Exception error) {
-            throw new IllegalStateException(what + ": " + error, error);
-        }
-        throw new IllegalStateException(what + ": was not refused");
-    }
-
-    private static void amount(String what, String expected, BigDecimal actual) {
-        if (actual == null || actual.compareTo(new BigDecimal(expected)) != 0) {
-            throw new IllegalStateException(what + ": expected " + expected + ", got " + actual);
-        }
-    }
-
-    private static void equal(String what, Object expected, Object actual) {
-        if (!Objects.equals(expected, actual)) {
-            throw new IllegalStateException(what + ": expected " + expected + ", got " + actual);
-        }
     }
 }
