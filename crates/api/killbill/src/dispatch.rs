@@ -117,10 +117,9 @@ async fn admit(
             card_data::find_in_text(&body, keys)
         }
     })?;
-    if !matches!(route.takes, Takes::Nothing | Takes::Anything)
-        && !body.is_empty()
-        && !parts.headers.contains_key(CONTENT_TYPE)
-    {
+    // As in Kill Bill, a text may be sent without a type, and JSON may not.
+    let is_untyped = !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE);
+    if is_untyped && route.takes == Takes::Json {
         return Err(unsupported_media_type());
     }
     let (template, object) = (&route.path, route.object);

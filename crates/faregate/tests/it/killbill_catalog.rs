@@ -1,5 +1,7 @@
 //! The catalog that a tenant uploads through Kill Bill's API.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::catalogs::simple as catalog;
@@ -21,6 +23,24 @@ fn dates(client: &Client, query: &str) -> Vec<Value> {
     let answer = client.get(&format!("{JSON}{query}"));
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json().as_array().unwrap().iter().map(|it| it["effectiveDate"].clone()).collect()
+}
+
+/// As Kill Bill's Python client sends it.
+#[test]
+fn a_catalog_without_a_content_type_is_stored() {
+    let server = Server::start();
+    let client = server.tenant();
+    let text = catalog("Gold", "2020-01-01T00:00:00+00:00");
+    for (path, body, status) in [(XML, &*text, 201), ("/1.0/kb/accounts", "{}", 415)] {
+        let request = client.request("POST", path, Some(body.as_bytes()), "close");
+        let request = String::from_utf8(request).unwrap();
+        let mut stream = client.connect();
+        let untyped = request.replace("Content-Type: application/json\r\n", "");
+        stream.write_all(untyped.as_bytes()).unwrap();
+        let answer = Answer::read(&mut stream);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
+    assert_eq!(dates(&client, ""), [json!("2020-01-01T00:00:00.000Z")]);
 }
 
 #[test]
