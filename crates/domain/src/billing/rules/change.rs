@@ -161,7 +161,8 @@ fn transition(
         plan: chosen.plan.name.clone(),
         price_list: chosen.price_list.to_owned(),
         phase: phase.phase,
-        until: phase.until,
+        // A last phase that would have ended before ends at once.
+        until: phase.until.map(|until| until.max(at)),
         overrides: chosen.overrides(&it.price_overrides, cx)?,
     };
     Ok(Transition { at, to })

@@ -115,12 +115,13 @@ impl Books<'_> {
         Some(Transition { at, to })
     }
 
-    /// Has runs look at a subscription's days again from an instant on.
+    /// Has runs look at a subscription's days again from an instant on, and at all of an item that ends on that day or
+    /// crosses it: the days before may go on past it from now on.
     pub(super) fn reopen(&mut self, at: usize, from: Timestamp) {
         let date = self.calendar.date(from);
-        let crosses = |it: &&InvoiceItem| it.start < date && it.end.is_some_and(|end| end > date);
+        let reaches = |it: &&InvoiceItem| it.start < date && it.end.is_some_and(|end| end >= date);
         let of = &self.subscriptions[at];
-        let starts = self.items(of).into_iter().filter(crosses).map(|it| it.start);
+        let starts = self.items(of).into_iter().filter(reaches).map(|it| it.start);
         let horizon: Date = starts.fold(date, Date::min);
         let it = &mut self.subscriptions[at];
         it.settled = it.settled.min(horizon);
