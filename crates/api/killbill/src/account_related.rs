@@ -12,10 +12,11 @@ use crate::bundles::{BundleJson, Found as FoundBundle};
 use crate::call::Call;
 use crate::error::{ErrorJson, HandlerResult};
 use crate::invoice_payments::{InvoicePaymentJson, InvoicePayments};
-use crate::invoices::InvoiceJson;
+use crate::invoices::{self, InvoiceJson};
 use crate::page::{self, RowFormat};
 use crate::payments::PAYMENTS_OF_ACCOUNT_MAX;
 use crate::reply;
+use crate::subscriptions::view::AsOf;
 
 /// How many children are listed at most.
 const CHILDREN_MAX: u64 = 10_000;
@@ -62,21 +63,23 @@ pub(crate) async fn timeline(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     let (of_account, of_payments) = (ReadOptions::of(&call)?, InvoicePayments::of(&call)?);
     let (tenant, all) = (call.tenant(), Page { offset: 0, limit: PAYMENTS_OF_ACCOUNT_MAX });
-    let now = call.api.engine().clock().now();
+    let (of_invoices, as_of) = (invoices::ReadOptions::with_items(&call, true)?, AsOf::of(&call)?);
     let found = call.read(move |queries| {
         let Some(view) = queries.account(tenant, account)? else { return Ok(None) };
         let with_audit = |file: PaymentFile| of_payments.with_audit(queries, file);
         let payments = queries.payments_of(tenant, account, all)?.into_iter().map(with_audit);
         let payments = payments.collect::<Result<Vec<_>, _>>()?;
-        let bundles = FoundBundle::all_of(queries, (tenant, account), now)?;
-        let invoices = queries.invoices_of(tenant, account, all)?;
+        let bundles = FoundBundle::all_of(queries, (tenant, account), as_of)?;
+        let invoices = queries.invoices_of(tenant, account, all)?.into_iter();
+        let invoices = invoices.map(|it| of_invoices.with_audit(queries, it));
+        let invoices = invoices.collect::<Result<Vec<_>, _>>()?;
         Ok(Some((of_account.with_audit(queries, view)?, bundles, invoices, payments)))
     });
     let (view, bundles, invoices, payments) = found.await?.ok_or_else(|| not_found(account))?;
     Ok(reply::ok(&AccountTimelineJson {
         account: of_account.json(&view),
         bundles: bundles.iter().map(FoundBundle::json).collect(),
-        invoices: invoices.iter().map(|it| InvoiceJson::of(it, true)).collect(),
+        invoices: invoices.iter().map(|it| of_invoices.json(it)).collect(),
         payments: payments.iter().map(|it| of_payments.json(it)).collect(),
     }))
 }

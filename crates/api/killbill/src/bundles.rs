@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 
 use domain::billing::bundle::{Bundle, RenameBundle};
 use domain::command::BillingCommand;
-use domain::{AccountId, BundleId, Command, TenantNo, Timestamp};
-use engine::ports::{Page, Queries, StoreError};
+use domain::{AccountId, BundleId, Command, TenantNo};
+use engine::ports::{HistoryOf, HistoryRow, Page, Queries, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::accounts::check_account;
-use crate::audit::AuditLogJson;
+use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, read_id};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, Raw};
 use crate::page::{self, RowFormat};
 use crate::reply;
-use crate::subscriptions::view::{EventJson, Shown, SubscriptionJson, key};
+use crate::subscriptions::view::{AsOf, EventJson, Shown, SubscriptionJson, key};
 
 const JSON: Json = Json("BundleJson");
 
@@ -95,6 +95,8 @@ pub(crate) struct TimelineJson<'a> {
 /// A bundle with what its JSON needs.
 pub(crate) struct Found {
     bundle: Bundle,
+    history: Vec<HistoryRow>,
+    audit: AuditLevel,
     shown: Shown,
 }
 
@@ -103,23 +105,24 @@ impl Found {
     pub(crate) fn all_of(
         queries: &dyn Queries,
         (tenant, account): (TenantNo, AccountId),
-        now: Timestamp,
+        as_of: AsOf,
     ) -> Result<Vec<Self>, StoreError> {
         let bundles = queries.bundles_of(tenant, account, ALL)?.into_iter();
-        let found = bundles.map(|it| Self::read(queries, tenant, it, now));
+        let found = bundles.map(|it| Self::read(queries, it, as_of));
         found.filter_map(Result::transpose).collect()
     }
 
     /// `None`: its account is not there.
     fn read(
         queries: &dyn Queries,
-        tenant: TenantNo,
         bundle: Bundle,
-        now: Timestamp,
+        as_of: AsOf,
     ) -> Result<Option<Self>, StoreError> {
+        let (tenant, audit) = (bundle.tenant, as_of.audit);
         let files = queries.subscriptions_of_bundle(tenant, bundle.id)?;
-        let shown = Shown::read(queries, (tenant, bundle.account_id), files, now)?;
-        Ok(shown.map(|shown| Self { bundle, shown }))
+        let shown = Shown::read(queries, (tenant, bundle.account_id), files, as_of)?;
+        let history = audit.read(queries, tenant, HistoryOf::new::<Bundle>(bundle.id.uuid()))?;
+        Ok(shown.map(|shown| Self { bundle, history, audit, shown }))
     }
 
     /// Whether one of its subscriptions has not ended.
@@ -142,25 +145,19 @@ impl Found {
                 events: self.shown.all_events(),
                 audit_logs: vec![],
             },
-            audit_logs: vec![],
+            audit_logs: self.audit.logs(&self.history),
         }
     }
 }
 
-/// Bundles as they are at a time.
-#[derive(Clone, Copy)]
-struct ReadOptions {
-    now: Timestamp,
-}
-
-impl RowFormat for ReadOptions {
+impl RowFormat for AsOf {
     type Row = Bundle;
     /// `None`: its account is not there any more.
     type Audited = Option<Found>;
     type Json<'a> = Option<BundleJson<'a>>;
 
     fn of(call: &Call) -> Result<Self, Failure> {
-        Ok(Self { now: call.api.engine().clock().now() })
+        Self::of(call)
     }
 
     fn reads_audit(self) -> bool {
@@ -169,7 +166,7 @@ impl RowFormat for ReadOptions {
     }
 
     fn with_audit(self, queries: &dyn Queries, row: Bundle) -> Result<Option<Found>, StoreError> {
-        Found::read(queries, row.tenant, row, self.now)
+        Found::read(queries, row, self)
     }
 
     fn json(self, found: &Option<Found>) -> Option<BundleJson<'_>> {
@@ -179,14 +176,14 @@ impl RowFormat for ReadOptions {
 
 /// Lists the account's bundles, the oldest first, at most 10,000, or those of them that the filter names.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles", tag = "Account", operation_id = "bundles",
-    params(("accountId" = Uuid, Path),
+    params(("accountId" = Uuid, Path), ("audit" = Option<String>, Query),
         ("bundlesFilter" = Option<String>, Query, description = "Ids of bundles, with a comma between them")),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     let named = named(&call)?;
-    page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
+    page::list_of_account::<AsOf>(&call, account, move |queries, tenant| {
         let mut found = queries.bundles_of(tenant, account, ALL)?;
         if found.is_empty() && queries.account(tenant, account)?.is_none() {
             return Ok(None);
@@ -202,11 +199,12 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
 /// Lists the account's bundles by page, the oldest first.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles/pagination", tag = "Account",
     operation_id = "bundles_by_page",
-    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
-    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let (window, options) = (page::parse(call.query())?, AsOf::of(&call)?);
     check_account(&call).await?;
     let account: AccountId = call.param_id("accountId")?;
     let path = format!("/1.0/kb/accounts/{account}/bundles/pagination");
@@ -218,11 +216,12 @@ pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
 
 /// Lists the tenant's bundles by page, the oldest first.
 #[utoipa::path(get, path = "/1.0/kb/bundles/pagination", tag = "Bundle", operation_id = "bundles",
-    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
-    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let (window, options) = (page::parse(call.query())?, AsOf::of(&call)?);
     let url = ("/1.0/kb/bundles/pagination", &AUDIT[..]);
     page::list(&call, options, window, url, |queries, tenant, page| {
         queries.bundles(tenant, None, page)
@@ -236,12 +235,13 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 /// which looks at every bundle of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/bundles/search/{searchKey}", tag = "Bundle",
     operation_id = "search_bundles",
-    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> HandlerResult {
     let text = call.param("searchKey")?.into_owned();
-    let (window, options) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let (window, options) = (page::parse(call.query())?, AsOf::of(&call)?);
     let path = format!("/1.0/kb/bundles/search/{}", reply::segment(&text));
     let wanted = text.clone();
     let named =
@@ -253,7 +253,7 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 
 /// Lists the bundle that has a key: it alone, or none.
 #[utoipa::path(get, path = "/1.0/kb/bundles", tag = "Bundle", operation_id = "bundle_by_key",
-    params(("externalKey" = String, Query),
+    params(("externalKey" = String, Query), ("audit" = Option<String>, Query),
         ("includedDeleted" = Option<bool>, Query, description = "Also a bundle whose subscriptions have all ended; of none the list is empty then")),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -261,10 +261,10 @@ pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
     let key = call.query().text("externalKey")?.map(Cow::into_owned);
     let Some(key) = key else { return Err(no_such_key("null")) };
     let includes_ended = call.query().flag("includedDeleted");
-    let (tenant, now, wanted) = (call.tenant(), call.api.engine().clock().now(), key.clone());
+    let (tenant, as_of, wanted) = (call.tenant(), AsOf::of(&call)?, key.clone());
     let found = call.read(move |queries| {
         let Some(bundle) = queries.bundle_by_key(tenant, &wanted)? else { return Ok(None) };
-        Found::read(queries, tenant, bundle, now)
+        Found::read(queries, bundle, as_of)
     });
     let found = found.await?.filter(|it| includes_ended || it.is_active());
     if found.is_none() && !includes_ended {
@@ -302,15 +302,15 @@ fn named(call: &Call) -> Result<Option<BTreeSet<BundleId>>, Failure> {
 
 /// Reads a bundle with its subscriptions.
 #[utoipa::path(get, path = "/1.0/kb/bundles/{bundleId}", tag = "Bundle", operation_id = "bundle",
-    params(("bundleId" = Uuid, Path, description = "The bundle")),
+    params(("bundleId" = Uuid, Path, description = "The bundle"), ("audit" = Option<String>, Query)),
     responses((status = 200, body = BundleJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> HandlerResult {
     let id: BundleId = call.param_id("bundleId")?;
-    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let (tenant, as_of) = (call.tenant(), AsOf::of(&call)?);
     let found = call.read(move |queries| {
         let Some(bundle) = queries.bundle(tenant, id)? else { return Ok(None) };
-        Found::read(queries, tenant, bundle, now)
+        Found::read(queries, bundle, as_of)
     });
     let found = found.await?.ok_or_else(|| no_such_bundle(id))?;
     Ok(reply::ok(&found.json()))

@@ -8,7 +8,7 @@ use domain::catalog::price::Price;
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
 use domain::{AccountId, BundleId, Command, InvoiceItemId, Reply, SubscriptionId};
-use engine::ports::InvoiceFile;
+use engine::ports::{InvoiceFile, Queries};
 use jiff::civil::Date;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -311,11 +311,12 @@ pub(crate) async fn delete_credit(call: Call) -> HandlerResult {
 
 /// Reads the invoice of an item.
 #[utoipa::path(get, path = "/1.0/kb/invoices/byItemId/{itemId}", tag = "Invoice", operation_id = "invoice_by_item",
-    params(("itemId" = Uuid, Path, description = "The item"), ("withChildrenItems" = Option<bool>, Query)),
+    params(("itemId" = Uuid, Path, description = "The item"), ("withChildrenItems" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = invoices::InvoiceJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn invoice_by_item(call: Call) -> HandlerResult {
-    let (id, tenant): (InvoiceItemId, _) = (call.param_id("itemId")?, call.tenant());
-    let found = call.read(move |queries| queries.invoice_of_item(tenant, id)).await?;
-    invoices::shown(found, &id.to_string())
+    let id: InvoiceItemId = call.param_id("itemId")?;
+    let find = move |queries: &dyn Queries, tenant| queries.invoice_of_item(tenant, id);
+    invoices::show(&call, &id.to_string(), find).await
 }

@@ -1,11 +1,11 @@
 //! Invoices: what an account is charged.
 
-use domain::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, Manual};
+use domain::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind, Manual};
 use domain::billing::subscription::{InvoiceOf, InvoiceUntil};
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
-use domain::{AccountId, AmountMinor, Command, Currency, InvoiceId, Reply};
-use engine::ports::{InvoiceFile, Page, Queries, StoreError};
+use domain::{AccountId, AmountMinor, Command, Currency, InvoiceId, Reply, TenantNo};
+use engine::ports::{HistoryOf, HistoryRow, InvoiceFile, Page, Queries, StoreError};
 use engine::time::rfc3339_second;
 use jiff::civil::Date;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::accounts::check_account;
 use crate::amount::{Decimal, Number};
-use crate::audit::AuditLogJson;
+use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::Call;
 use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
@@ -209,24 +209,33 @@ fn description(it: &InvoiceItem) -> String {
     }
 }
 
-/// The parts of invoices that a list includes.
+/// The parts of invoices that a response includes.
 #[derive(Clone, Copy)]
-struct ReadOptions {
+pub(crate) struct ReadOptions {
     items: bool,
+    audit: AuditLevel,
+}
+
+/// An invoice with the history that is its audit.
+pub(crate) struct Audited {
+    file: InvoiceFile,
+    history: Vec<HistoryRow>,
 }
 
 impl ReadOptions {
-    /// Without items.
-    const PLAIN: Self = Self { items: false };
+    /// Those of a request; `items`: with the items.
+    pub(crate) fn with_items(call: &Call, items: bool) -> Result<Self, Failure> {
+        Ok(Self { items, audit: AuditLevel::of(call.query())? })
+    }
 }
 
 impl RowFormat for ReadOptions {
     type Row = InvoiceFile;
-    type Audited = InvoiceFile;
+    type Audited = Audited;
     type Json<'a> = InvoiceJson<'a>;
 
     fn of(call: &Call) -> Result<Self, Failure> {
-        Ok(Self { items: call.query().flag("includeInvoiceComponents") })
+        Self::with_items(call, call.query().flag("includeInvoiceComponents"))
     }
 
     fn reads_audit(self) -> bool {
@@ -234,18 +243,21 @@ impl RowFormat for ReadOptions {
         true
     }
 
-    fn with_audit(self, _: &dyn Queries, row: InvoiceFile) -> Result<InvoiceFile, StoreError> {
-        Ok(row)
+    fn with_audit(self, queries: &dyn Queries, file: InvoiceFile) -> Result<Audited, StoreError> {
+        let of = HistoryOf::new::<Invoice>(file.invoice.id.uuid());
+        let history = self.audit.read(queries, file.invoice.tenant, of)?;
+        Ok(Audited { file, history })
     }
 
-    fn json(self, row: &InvoiceFile) -> InvoiceJson<'_> {
-        InvoiceJson::of(row, self.items)
+    fn json(self, row: &Audited) -> InvoiceJson<'_> {
+        let audit_logs = self.audit.logs(&row.history);
+        InvoiceJson { audit_logs, ..InvoiceJson::of(&row.file, self.items) }
     }
 }
 
 /// Lists the account's invoices, by target date, at most 10,000.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices", tag = "Account", operation_id = "invoices",
-    params(("accountId" = Uuid, Path),
+    params(("accountId" = Uuid, Path), ("audit" = Option<String>, Query),
         ("includeInvoiceComponents" = Option<bool>, Query, description = "With their items"),
         ("includeVoidedInvoices" = Option<bool>, Query, description = "Also those that count no more"),
         ("unpaidInvoicesOnly" = Option<bool>, Query, description = "Only those of which something is to be paid")),
@@ -274,16 +286,17 @@ const AUDIT: [(&str, &str); 1] = [("audit", "NONE")];
 /// Lists the account's invoices by page, by target date.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
     operation_id = "invoices_by_page",
-    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
+    let (window, options) = (page::parse(call.query())?, ReadOptions::with_items(&call, false)?);
     check_account(&call).await?;
     let account: AccountId = call.param_id("accountId")?;
     let path = format!("/1.0/kb/accounts/{account}/invoices/pagination");
     let url = (path.as_str(), &AUDIT[..]);
-    page::list(&call, ReadOptions::PLAIN, window, url, move |queries, tenant, page| {
+    page::list(&call, options, window, url, move |queries, tenant, page| {
         queries.invoices(tenant, Some(account), page)
     })
     .await
@@ -291,13 +304,14 @@ pub(crate) async fn page_of_account(call: Call) -> HandlerResult {
 
 /// Lists the tenant's invoices by page, by number.
 #[utoipa::path(get, path = "/1.0/kb/invoices/pagination", tag = "Invoice", operation_id = "invoices",
-    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
+    let (window, options) = (page::parse(call.query())?, ReadOptions::with_items(&call, false)?);
     let url = ("/1.0/kb/invoices/pagination", &AUDIT[..]);
-    page::list(&call, ReadOptions::PLAIN, window, url, |queries, tenant, page| {
+    page::list(&call, options, window, url, |queries, tenant, page| {
         queries.invoices(tenant, None, page)
     })
     .await
@@ -309,23 +323,24 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 /// code, which looks at every invoice of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/invoices/search/{searchKey}", tag = "Invoice",
     operation_id = "search_invoices",
-    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> HandlerResult {
     let text = call.param("searchKey")?.into_owned();
-    let window = page::parse(call.query())?;
+    let (window, options) = (page::parse(call.query())?, ReadOptions::with_items(&call, false)?);
     let path = format!("/1.0/kb/invoices/search/{}", reply::segment(&text));
     let url = (path.as_str(), &AUDIT[..]);
     let wanted = text.clone();
     let named =
         move |queries: &dyn Queries, tenant, page| queries.invoices_named(tenant, &wanted, page);
     if Currency::parse(&text).is_none() {
-        return page::list(&call, ReadOptions::PLAIN, window, url, named).await;
+        return page::list(&call, options, window, url, named).await;
     }
     let in_currency =
         move |queries: &dyn Queries, tenant, page| queries.invoices_in(tenant, &text, page);
-    page::search(&call, ReadOptions::PLAIN, window, url, (named, in_currency)).await
+    page::search(&call, options, window, url, (named, in_currency)).await
 }
 
 /// Invoices what the account owes until a day, as one invoice: nothing splits it into several.
@@ -347,16 +362,20 @@ pub(crate) async fn create_group(call: Call) -> HandlerResult {
 /// Lists the invoices of a group with their items. Each invoice is a group of its own, which has its id.
 #[utoipa::path(get, path = "/1.0/kb/invoices/{groupId}/group", tag = "Invoice", operation_id = "invoice_group",
     params(("groupId" = Uuid, Path, description = "The invoice"), ("accountId" = Uuid, Query),
-        ("withChildrenItems" = Option<bool>, Query)),
+        ("withChildrenItems" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn group(call: Call) -> HandlerResult {
-    let (id, tenant): (InvoiceId, _) = (call.param_id("groupId")?, call.tenant());
+    let id: InvoiceId = call.param_id("groupId")?;
     let account = account_of_query(&call)?;
-    let found = call.read(move |queries| queries.invoice(tenant, id)).await?;
-    let found = found.filter(|it| it.invoice.account_id == account);
-    let found = found.ok_or_else(|| no_such_invoice(&id.to_string()))?;
-    Ok(reply::ok(&[InvoiceJson::of(&found, true)]))
+    let options = ReadOptions::with_items(&call, true)?;
+    let find = move |queries: &dyn Queries, tenant| {
+        let found = queries.invoice(tenant, id)?;
+        Ok(found.filter(|it| it.invoice.account_id == account))
+    };
+    let found = read(&call, options, &id.to_string(), find).await?;
+    Ok(reply::ok(&[options.json(&found)]))
 }
 
 fn account_of_query(call: &Call) -> Result<AccountId, Failure> {
@@ -398,31 +417,55 @@ pub(crate) fn target_date(call: &Call) -> Result<Option<Date>, Failure> {
 
 /// Reads an invoice with its items.
 #[utoipa::path(get, path = "/1.0/kb/invoices/{invoiceId}", tag = "Invoice", operation_id = "invoice",
-    params(("invoiceId" = Uuid, Path, description = "The invoice"), ("withChildrenItems" = Option<bool>, Query)),
+    params(("invoiceId" = Uuid, Path, description = "The invoice"), ("withChildrenItems" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = InvoiceJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> HandlerResult {
-    let (id, tenant): (InvoiceId, _) = (call.param_id("invoiceId")?, call.tenant());
-    let found = call.read(move |queries| queries.invoice(tenant, id)).await?;
-    shown(found, &id.to_string())
+    let id: InvoiceId = call.param_id("invoiceId")?;
+    show(&call, &id.to_string(), move |queries, tenant| queries.invoice(tenant, id)).await
 }
 
 /// Reads an invoice by its number, with its items.
 #[utoipa::path(get, path = "/1.0/kb/invoices/byNumber/{invoiceNumber}", tag = "Invoice",
     operation_id = "invoice_by_number",
-    params(("invoiceNumber" = String, Path, description = "Its number"), ("withChildrenItems" = Option<bool>, Query)),
+    params(("invoiceNumber" = String, Path, description = "Its number"), ("withChildrenItems" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = InvoiceJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get_by_number(call: Call) -> HandlerResult {
-    let (number, tenant) = (call.param("invoiceNumber")?.into_owned(), call.tenant());
-    let Ok(wanted) = number.parse() else { return shown(None, &number) };
-    let found = call.read(move |queries| queries.invoice_by_number(tenant, wanted)).await?;
-    shown(found, &number)
+    let number = call.param("invoiceNumber")?.into_owned();
+    let Ok(wanted) = number.parse() else { return Err(no_such_invoice(&number)) };
+    show(&call, &number, move |queries, tenant| queries.invoice_by_number(tenant, wanted)).await
 }
 
-pub(crate) fn shown(found: Option<InvoiceFile>, name: &str) -> HandlerResult {
-    let found = found.ok_or_else(|| no_such_invoice(name))?;
-    Ok(reply::ok(&InvoiceJson::of(&found, true)))
+/// Shows the invoice that is found, with its items.
+pub(crate) async fn show(call: &Call, name: &str, find: impl Find) -> HandlerResult {
+    let options = ReadOptions::with_items(call, true)?;
+    let found = read(call, options, name, find).await?;
+    Ok(reply::ok(&options.json(&found)))
+}
+
+/// Reads the invoice that is found, which a refusal calls `name`.
+async fn read(
+    call: &Call,
+    options: ReadOptions,
+    name: &str,
+    find: impl Find,
+) -> Result<Audited, Failure> {
+    let found = page::read_one(call, options, find).await?;
+    found.ok_or_else(|| no_such_invoice(name))
+}
+
+/// Finds an invoice of a tenant.
+pub(crate) trait Find:
+    FnOnce(&dyn Queries, TenantNo) -> Result<Option<InvoiceFile>, StoreError> + Send + 'static
+{
+}
+
+impl<F> Find for F where
+    F: FnOnce(&dyn Queries, TenantNo) -> Result<Option<InvoiceFile>, StoreError> + Send + 'static
+{
 }
 
 pub(crate) fn no_such_invoice(name: &str) -> Failure {

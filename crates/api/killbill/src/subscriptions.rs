@@ -24,7 +24,7 @@ use crate::json::{Json, Raw};
 use crate::reply;
 use crate::request::printable;
 use overrides::PhasePriceBody;
-use view::{Shown, SubscriptionJson};
+use view::{AsOf, Shown, SubscriptionJson};
 
 const JSON: Json = Json("SubscriptionJson");
 
@@ -261,16 +261,16 @@ pub(crate) fn when(call: &Call, name: &'static str) -> Result<Option<When>, Fail
 /// Reads a subscription.
 #[utoipa::path(get, path = "/1.0/kb/subscriptions/{subscriptionId}", tag = "Subscription",
     operation_id = "subscription",
-    params(("subscriptionId" = Uuid, Path, description = "The subscription")),
+    params(("subscriptionId" = Uuid, Path, description = "The subscription"), ("audit" = Option<String>, Query)),
     responses((status = 200, body = SubscriptionJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> HandlerResult {
     let id: SubscriptionId = call.param_id("subscriptionId")?;
-    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let (tenant, as_of) = (call.tenant(), AsOf::of(&call)?);
     let found = call.read(move |queries| {
         let Some(file) = queries.subscription(tenant, id)? else { return Ok(None) };
         let of_bundle = queries.subscriptions_of_bundle(tenant, file.bundle.id)?;
-        Shown::read(queries, (tenant, file.subscription.account_id), of_bundle, now)
+        Shown::read(queries, (tenant, file.subscription.account_id), of_bundle, as_of)
     });
     let shown = found.await?.ok_or_else(|| no_such_subscription(id))?;
     let json = shown.json().find(|it| it.is_of(id)).ok_or_else(|| no_such_subscription(id))?;
@@ -279,17 +279,18 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
 
 /// Reads the subscription that has a key; of several the newest.
 #[utoipa::path(get, path = "/1.0/kb/subscriptions", tag = "Subscription",
-    operation_id = "subscription_by_key", params(("externalKey" = String, Query)),
+    operation_id = "subscription_by_key",
+    params(("externalKey" = String, Query), ("audit" = Option<String>, Query)),
     responses((status = 200, body = SubscriptionJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
     let key = call.query().text("externalKey")?.unwrap_or_default().into_owned();
-    let (tenant, now, wanted) = (call.tenant(), call.api.engine().clock().now(), key.clone());
+    let (tenant, as_of, wanted) = (call.tenant(), AsOf::of(&call)?, key.clone());
     let found = call.read(move |queries| {
         let Some(file) = queries.subscription_by_key(tenant, &wanted)? else { return Ok(None) };
         let of_bundle = queries.subscriptions_of_bundle(tenant, file.bundle.id)?;
         let account = file.subscription.account_id;
-        let shown = Shown::read(queries, (tenant, account), of_bundle, now)?;
+        let shown = Shown::read(queries, (tenant, account), of_bundle, as_of)?;
         Ok(shown.map(|shown| (shown, file.subscription.id)))
     });
     let absent = || {

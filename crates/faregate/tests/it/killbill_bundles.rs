@@ -253,6 +253,20 @@ fn bundles_subscriptions_and_events_are_audited() {
         assert_eq!(history["subscriptionId"], made["subscriptionId"]);
         assert_eq!(history["effectiveDate"], event["effectiveDate"]);
     }
+    let listed = format!("/1.0/kb/accounts/{account}/bundles");
+    for (path, at) in [(&bundle, ""), (&listed, "/0")] {
+        let shown = client.get(&format!("{path}?audit=FULL")).json();
+        let count = |of: &str| {
+            let logs = shown.pointer(&format!("{at}{of}/auditLogs"));
+            logs.and_then(Value::as_array).unwrap_or_else(|| panic!("{shown}")).len()
+        };
+        assert_eq!((count(""), count("/subscriptions/0")), (2, 2), "{path}");
+    }
+    for query in [format!("/{}", text(&made, "subscriptionId")), "?externalKey=mine".to_owned()] {
+        let joint = if query.contains('?') { '&' } else { '?' };
+        let shown = client.get(&format!("{subscriptions}{query}{joint}audit=MINIMAL")).json();
+        assert_eq!(types(&shown["auditLogs"]), ["INSERT"], "{query}");
+    }
     for absent in [
         format!("/1.0/kb/bundles/{NOTHING}/auditLogsWithHistory"),
         format!("{subscriptions}/{NOTHING}/auditLogsWithHistory"),

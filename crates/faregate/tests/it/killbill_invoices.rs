@@ -145,3 +145,38 @@ fn an_invoice_and_its_items_have_an_audit_with_their_former_values() {
         assert_eq!(absent.status, 404, "{path}");
     }
 }
+
+#[test]
+fn each_read_of_an_invoice_shows_as_much_of_its_audit_as_is_asked_for() {
+    let server = Server::start();
+    let client = shop(&server);
+    let account = account(&client);
+    let item = charge(&client, &account, 5.0);
+    let (invoice, id) = (text(&item, "invoiceId"), text(&item, "invoiceItemId"));
+    let body = json!({ "accountId": account, "invoiceItemId": id, "amount": 2.0 });
+    assert_eq!(client.post(&format!("/1.0/kb/invoices/{invoice}"), &body).status, 201);
+    for (path, at) in [
+        (format!("invoices/{invoice}?"), ""),
+        ("invoices/byNumber/1?".to_owned(), ""),
+        (format!("invoices/byItemId/{id}?"), ""),
+        (format!("invoices/{invoice}/group?accountId={account}&"), "/0"),
+        ("invoices/pagination?".to_owned(), "/0"),
+        ("invoices/search/1?".to_owned(), "/0"),
+        ("invoices/search/USD?".to_owned(), "/0"),
+        (format!("accounts/{account}/invoices?"), "/0"),
+        (format!("accounts/{account}/invoices/pagination?"), "/0"),
+        (format!("accounts/{account}/timeline?"), "/invoices/0"),
+    ] {
+        let changes = |level: &str| {
+            let shown = client.get(&format!("/1.0/kb/{path}audit={level}")).json();
+            let logs = shown.pointer(&format!("{at}/auditLogs")).and_then(Value::as_array).cloned();
+            let logs = logs.unwrap_or_else(|| panic!("{path}: {shown}"));
+            assert!(logs.iter().all(|it| it["objectType"] == "INVOICE"), "{path}: {shown}");
+            logs.iter().map(|it| text(it, "changeType").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(changes("NONE"), [""; 0], "{path}");
+        assert_eq!(changes("MINIMAL"), ["INSERT"], "{path}");
+        assert_eq!(changes("FULL"), ["INSERT", "UPDATE"], "{path}");
+        assert_eq!(client.get(&format!("/1.0/kb/{path}audit=SOME")).status, 400, "{path}");
+    }
+}

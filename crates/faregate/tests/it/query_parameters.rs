@@ -281,6 +281,8 @@ fn every_query_parameter_of_a_read_changes_its_answer() {
     pay_a_month(&client, &objects);
     let api_key = client.headers().iter().find(|it| it.0 == "X-Killbill-ApiKey").unwrap();
     objects.push(("apiKey", api_key.1.clone()));
+    let item = objects.iter().find(|it| it.0 == "invoiceItemId").unwrap().1.clone();
+    objects.extend([("itemId", item), ("invoiceNumber", "1".to_owned())]);
     let document = client.get("/openapi.json").json();
     let (mut tried, mut ignored) = (0, vec![]);
     for (path, item) in document["paths"].as_object().unwrap() {

@@ -5,9 +5,9 @@ use domain::billing::subscription::Subscription;
 use engine::ports::{HistoryOf, Queries, StoreError, SubscriptionFile};
 use uuid::Uuid;
 
-use super::view::{EventJson, Shown, SubscriptionJson, event_id};
+use super::view::{AsOf, EventJson, Shown, SubscriptionJson, event_id};
 use crate::audit::event::log;
-use crate::audit::{AuditLogJson, EventImage};
+use crate::audit::{AuditLevel, AuditLogJson, EventImage};
 use crate::call::Call;
 use crate::error::{ErrorJson, HandlerResult, no_such_object};
 use crate::reply;
@@ -24,12 +24,13 @@ const EVENTS_MAX: u32 = 1_000;
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn history(call: Call) -> HandlerResult {
     let id: Uuid = call.param_id::<()>("eventId")?.uuid();
-    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let as_of = AsOf { now: call.api.engine().clock().now(), audit: AuditLevel::None };
+    let tenant = call.tenant();
     let found = call.read(move |queries| {
         let Some(file) = of_event(queries, tenant, id)? else { return Ok(None) };
         let of = HistoryOf::new::<Subscription>(file.subscription.id.uuid());
         let account = file.subscription.account_id;
-        let shown = Shown::read(queries, (tenant, account), vec![file], now)?;
+        let shown = Shown::read(queries, (tenant, account), vec![file], as_of)?;
         let rows = queries.history(tenant, of)?;
         Ok(shown.map(|shown| (shown, rows)))
     });

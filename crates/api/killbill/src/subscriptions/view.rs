@@ -14,14 +14,16 @@ use domain::catalog::versions::{Chosen, Versions};
 use domain::catalog::{Phase, ProductCategory};
 use domain::read::TenantRow;
 use domain::{Account, AccountId, Currency, RequestId, SubscriptionId, TenantNo, Timestamp};
-use engine::ports::{Queries, StoreError, SubscriptionFile};
+use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError, SubscriptionFile};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::amount::Number;
-use crate::audit::AuditLogJson;
+use crate::audit::{AuditLevel, AuditLogJson};
+use crate::call::Call;
+use crate::error::Failure;
 
 /// The services that events of subscriptions are of, beside that of entitlements.
 const BILLING_SERVICE: &str = "billing-service";
@@ -140,7 +142,24 @@ pub(crate) struct Shown {
     /// Of the account and all that belongs to it.
     states: Vec<BlockingState>,
     files: Vec<SubscriptionFile>,
-    now: Timestamp,
+    /// The history of each, where the audit is shown.
+    histories: Vec<Vec<HistoryRow>>,
+    as_of: AsOf,
+}
+
+/// The time as of which subscriptions are shown, and how much of their audit.
+#[derive(Clone, Copy)]
+pub(crate) struct AsOf {
+    pub(crate) now: Timestamp,
+    pub(crate) audit: AuditLevel,
+}
+
+impl AsOf {
+    /// That of a request: now.
+    pub(crate) fn of(call: &Call) -> Result<Self, Failure> {
+        let audit = AuditLevel::of(call.query())?;
+        Ok(Self { now: call.api.engine().clock().now(), audit })
+    }
 }
 
 impl Shown {
@@ -149,18 +168,27 @@ impl Shown {
         queries: &dyn Queries,
         (tenant, account): (TenantNo, AccountId),
         files: Vec<SubscriptionFile>,
-        now: Timestamp,
+        as_of: AsOf,
     ) -> Result<Option<Self>, StoreError> {
         let Some(found) = queries.account(tenant, account)? else { return Ok(None) };
         let state = queries.rows(&[TenantRow::CatalogVersions(tenant).into()].into())?;
         let versions = state.tenant.catalog_versions.of(&tenant).values();
         let versions = Versions::new(versions.map(|it| Arc::clone(&it.catalog)).collect());
         let states = queries.blocking_states(tenant, account)?;
-        Ok(Some(Self { account: found.account, versions, states, files, now }))
+        let history = |it: &SubscriptionFile| {
+            let of = HistoryOf::new::<Subscription>(it.subscription.id.uuid());
+            as_of.audit.read(queries, tenant, of)
+        };
+        let histories = files.iter().map(history).collect::<Result<_, _>>()?;
+        Ok(Some(Self { account: found.account, versions, states, files, histories, as_of }))
     }
 
     pub(crate) fn json(&self) -> impl Iterator<Item = SubscriptionJson<'_>> {
-        self.files.iter().filter_map(|it| self.one(it))
+        let shown = self.files.iter().zip(&self.histories);
+        shown.filter_map(|(it, history)| {
+            let audit_logs = self.as_of.audit.logs(history);
+            Some(SubscriptionJson { audit_logs, ..self.one(it)? })
+        })
     }
 
     /// The events of all, in their order.
@@ -193,7 +221,7 @@ impl Shown {
             phase_type: current.phase.name(),
             price_list: current.price_list,
             plan_name: current.shown_plan(),
-            state: standing(it, &self.states, self.now).name(),
+            state: standing(it, &self.states, self.as_of.now).name(),
             source_type: "NATIVE",
             cancelled_date: entitled_until.map(rfc3339_second),
             charged_through_date: it.charged_through.map(|it| it.to_string()),
@@ -227,7 +255,7 @@ impl Shown {
         let bundle = base.and_then(|base| own_day(&self.basis(base, None)).ok());
         // A pause moves no day.
         let basis = self.basis(it, bundle);
-        let today = basis.calendar.date(self.now);
+        let today = basis.calendar.date(self.as_of.now);
         let events = timeline(&basis).unwrap_or_default();
         let (past, future): (Vec<_>, Vec<_>) = events.iter().partition(|it| it.date <= today);
         let terms = past.iter().rev().chain(&future).find_map(|it| it.terms.as_ref());
