@@ -17,11 +17,12 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 62] = [
+const PROBES: [(&str, &str, &str); 63] = [
     ("GET /v1/billing/forecast", "to", "2000-01-01"),
     ("GET /v1/billing/forecast", "after", "ffffffff-ffff-7fff-bfff-ffffffffffff"),
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
+    ("GET /v1/ledger/entries", "invoice", NOTHING),
     ("GET /v1/analytics/", "from", "2100-01-01"),
     ("GET /v1/analytics/", "to", "2000-01-01"),
     ("GET /v1/analytics/payments", "gateway", "none"),
