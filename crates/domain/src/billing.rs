@@ -19,6 +19,7 @@ pub(crate) mod command;
 pub mod cycle;
 pub mod dry_run;
 pub mod explain;
+pub(crate) mod features;
 pub mod invoice;
 mod lookup;
 pub mod overrides;

@@ -10,6 +10,7 @@ pub mod level;
 mod lookup;
 pub mod offer;
 pub mod period;
+pub mod plan_features;
 pub mod purchase;
 pub(crate) mod read;
 pub(crate) mod rules;
@@ -19,10 +20,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::PhaseType;
 use crate::entitlement::feature::{Combine, FeatureTerms, FeatureValue, LIMIT_MAX};
+use crate::entitlement::plan_features::PlanOrProduct;
 use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
-use crate::{AccountId, GrantId, PaymentId, PurchaseId, Revision, TenantNo, Timestamp};
+use crate::{
+    AccountId, GrantId, PaymentId, PurchaseId, Revision, SubscriptionId, TenantNo, Timestamp,
+};
 
 /// How many grants an account has at most.
 pub const GRANTS_MAX: usize = 1_000;
@@ -128,6 +133,18 @@ pub enum GrantSource {
         payment: Option<PaymentId>,
         is_trial: bool,
     },
+    /// It has a subscription, whose plan or product gives it.
+    Subscription {
+        subscription: SubscriptionId,
+        /// As the catalog names it.
+        plan: String,
+        /// The phase of the plan.
+        phase: PhaseType,
+        /// Whose features name it.
+        given_by: PlanOrProduct,
+        /// The version of these.
+        version: i64,
+    },
     /// An operator granted it.
     Manual {
         /// A code, such as `goodwill`; see [`crate::entitlement::feature::check_key`].
@@ -226,7 +243,16 @@ impl Grant {
     pub const fn purchase(&self) -> Option<PurchaseId> {
         match &self.source {
             GrantSource::Offer { purchase, .. } => Some(*purchase),
-            GrantSource::Manual { .. } => None,
+            GrantSource::Subscription { .. } | GrantSource::Manual { .. } => None,
+        }
+    }
+
+    /// The subscription that it comes from.
+    #[must_use]
+    pub const fn subscription(&self) -> Option<SubscriptionId> {
+        match &self.source {
+            GrantSource::Subscription { subscription, .. } => Some(*subscription),
+            GrantSource::Offer { .. } | GrantSource::Manual { .. } => None,
         }
     }
 }

@@ -488,6 +488,9 @@ pub enum EntitlementRejection {
     /// A purchase's grants end with it.
     #[error("the grant {id} comes from the purchase {purchase}, and ends with it")]
     GrantOfPurchase { id: GrantId, purchase: PurchaseId },
+    /// A subscription's grants end with it.
+    #[error("the grant {id} comes from the subscription {subscription}, and ends with it")]
+    GrantOfSubscription { id: GrantId, subscription: SubscriptionId },
     /// A user's key, which no text quotes, is another account's.
     #[error("{field} is the id, the external key or a user of another account")]
     UserTaken {
@@ -535,6 +538,7 @@ impl EntitlementRejection {
             | Self::TooMany { .. }
             | Self::GrantNotFound { .. }
             | Self::GrantOfPurchase { .. }
+            | Self::GrantOfSubscription { .. }
             | Self::ReservationNotFound { .. }
             | Self::ReservationEnded { .. } => None,
         }

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use crate::account::tag::TagKey;
 use crate::change::{AccountChange, Change, ClaimChange, TimerChange};
 use crate::claim::{Claim, ClaimKey, ClaimKind};
+use crate::entitlement::plan_features::{FeaturesOf, PlanOrProduct};
 use crate::object::Object;
 use crate::payment::{PaidFor, PaymentFile};
-use crate::read::{PaymentRead, Read};
+use crate::read::{AccountRow, BillingRead, EntitlementRead, PaymentRead, Read, TenantRow};
 use crate::rows::Rows;
 use crate::timer::{Timer, TimerKey};
 use crate::{AccountId, PaymentId, PaymentMethodId, TenantNo};
@@ -18,7 +19,7 @@ pub use crate::access::read::AccessState;
 pub use crate::account::read::AccountState;
 pub use crate::billing::read::BillingState;
 pub use crate::customer::read::CustomerState;
-pub use crate::entitlement::read::{CatalogSize, EntitlementState, UsageState};
+pub use crate::entitlement::read::{CatalogSize, EntitlementState, Featured, UsageState};
 pub use crate::flag::read::FlagState;
 pub use crate::payment::read::PaymentState;
 pub use crate::tenant::read::TenantState;
@@ -113,6 +114,7 @@ impl State {
                 }
                 Some(PaidFor::Invoice { invoice }) => {
                     self.billing.invoices.look_for((tenant, invoice));
+                    self.entitlement.look_for(&EntitlementRead::OfPaid(tenant, account));
                 }
                 None => {}
             }
@@ -162,6 +164,60 @@ impl State {
                 let key = TagKey::new(*account, Object::Account(*account), *definition);
                 self.account.tags.look_for((*tenant, key));
             }
+        }
+    }
+
+    /// Looks for what the payment of an invoice may switch on, once the payments and [`EntitlementState::featured`] are
+    /// loaded: all that a run of its account looks at.
+    pub fn look_for_of_paid(&mut self) {
+        let payers: Vec<_> = self.entitlement.payers.iter().copied().collect();
+        for (tenant, account) in payers {
+            if self.entitlement.featured.get(&tenant).is_some_and(|it| it.on_payment) {
+                self.look_for(&BillingRead::Account(tenant, account).into());
+                self.look_for(&TenantRow::CatalogVersions(tenant).into());
+                self.look_for(&AccountRow::BlockingStates(tenant, account).into());
+                self.entitlement.subscribers.insert((tenant, account));
+            }
+        }
+    }
+
+    /// Looks for the features of the plans that are subscribed to, once subscriptions and catalogs are loaded; for none
+    /// where the tenant has no features of plans.
+    pub fn look_for_of_subscriptions(&mut self) {
+        let Self { entitlement, billing, tenant: TenantState { catalog_versions, .. }, .. } = self;
+        let is_featured = |no: &TenantNo| entitlement.featured.get(no).is_some_and(|it| it.any);
+        let mut named = entitlement.chosen.clone();
+        named.retain(|(no, _)| is_featured(no));
+        let mut subscribers = entitlement.subscribers.clone();
+        subscribers.retain(|(no, _)| is_featured(no));
+        for key in &subscribers {
+            entitlement.entitlements.look_for(*key);
+            let known = billing.subscriptions.find(key);
+            for it in known.into_iter().flat_map(BTreeMap::values) {
+                if let Some(invoice) = it.first_charged {
+                    billing.invoices.look_for((key.0, invoice));
+                }
+                named.extend(it.plans_ahead().map(|plan| (key.0, FeaturesOf::plan(plan))));
+            }
+        }
+        for (no, of) in named {
+            let versions = catalog_versions.find(&no).into_iter().flat_map(BTreeMap::values);
+            let plans = versions.flat_map(|it| &it.catalog.plans).filter(|it| match of.kind {
+                PlanOrProduct::Plan => it.name == of.name,
+                PlanOrProduct::Product => it.product == of.name,
+            });
+            for plan in plans {
+                entitlement.plan_features.look_for((no, FeaturesOf::product(&plan.product)));
+                entitlement.plan_features.look_for((no, FeaturesOf::plan(&plan.name)));
+            }
+        }
+    }
+
+    /// Looks for the features that plans name, once these are loaded.
+    pub fn look_for_of_plans(&mut self) {
+        let EntitlementState { features, plan_features, .. } = &mut self.entitlement;
+        for it in plan_features.iter() {
+            it.features.keys().for_each(|key| features.look_for((it.tenant, key.clone())));
         }
     }
 

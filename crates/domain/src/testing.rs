@@ -8,6 +8,7 @@ use crate::billing::invoice::InvoiceItem;
 use crate::change::Image;
 use crate::command::AccountCommand;
 use crate::context::{GatewaySettings, RoutingSettings, Sequences, Settings, Stamp};
+use crate::entitlement::plan_features::PlanFeatures;
 use crate::payment::attempt::{AttemptState, PaymentAttempt};
 use crate::payment::health::Health;
 use crate::payment::{Actor, PaymentFile};
@@ -15,7 +16,7 @@ use crate::read::{
     AccountRead, BillingRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead,
 };
 use crate::reply::{AccountReply, Reply};
-use crate::state::{State, UsageState};
+use crate::state::{EntitlementState, Featured, State, UsageState};
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, InvoiceId, InvoiceItemId, PaymentId,
     PaymentMethodId, Rejection, Request, RequestId, Seq, TagDefinitionId, TenantNo, Timestamp,
@@ -124,6 +125,8 @@ impl Rows {
             load_counted(&mut state, read);
             load_items(&mut state, &self.items, read);
         }
+        load_featured(&mut state);
+        state.look_for_of_subscriptions();
         state
     }
 
@@ -134,8 +137,13 @@ impl Rows {
             load_counted(state, &read);
             load_items(state, &self.items, &read);
         });
+        state.look_for_of_payments();
         state.look_for_by_rules();
         state.look_for_by_offers();
+        load_featured(state);
+        state.look_for_of_paid();
+        state.look_for_of_subscriptions();
+        state.look_for_of_plans();
         for it in state.payment.attempts.values().flatten() {
             state.payment.velocities.look_for((it.tenant, it.account_id));
         }
@@ -162,6 +170,16 @@ fn load_items(state: &mut State, all: &BTreeMap<InvoiceItemId, InvoiceItem>, rea
     let linked = of().filter_map(|it| it.linked).filter_map(|id| all.get(&id));
     let found = of().chain(linked).map(|it| (it.id, it.clone())).collect();
     state.billing.invoice_items.insert((no, account, invoice), found);
+}
+
+/// Loads whether tenants have features of plans.
+fn load_featured(state: &mut State) {
+    let EntitlementState { featured, plan_features, .. } = &mut state.entitlement;
+    for (tenant, it) in featured {
+        let own = || plan_features.iter().filter(|it| it.tenant == *tenant);
+        let on_payment = own().any(PlanFeatures::waits_for_payment);
+        *it = Featured { any: own().next().is_some(), on_payment };
+    }
 }
 
 /// Loads what is counted of the rows that are there.

@@ -345,6 +345,7 @@ const fn wire_entitlement(rejection: &EntitlementRejection) -> (Code, &'static s
         | R::NotForAccount { .. }
         | R::GrantNotFound { .. }
         | R::GrantOfPurchase { .. }
+        | R::GrantOfSubscription { .. }
         | R::UserTaken { .. }
         | R::EventCounted(_) => (Code::FailedPrecondition, "REFUSED"),
     }

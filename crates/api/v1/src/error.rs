@@ -351,6 +351,7 @@ const fn wire_entitlement(rejection: &EntitlementRejection) -> (StatusCode, &'st
         R::NotForAccount { .. } => (StatusCode::CONFLICT, "not-for-account"),
         R::TooMany { .. } => (StatusCode::CONFLICT, "too-many"),
         R::GrantOfPurchase { .. } => (StatusCode::CONFLICT, "grant-of-purchase"),
+        R::GrantOfSubscription { .. } => (StatusCode::CONFLICT, "grant-of-subscription"),
         R::UserTaken { .. } => (StatusCode::CONFLICT, "user-taken"),
         R::NotEntitled { .. } => (StatusCode::CONFLICT, "not-entitled"),
         R::LimitReached(_) => (StatusCode::CONFLICT, "limit-reached"),

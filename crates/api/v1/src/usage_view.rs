@@ -58,6 +58,7 @@ pub(crate) fn with_details(problem: Problem, rejection: &R) -> Problem {
         | R::TooMany { .. }
         | R::GrantNotFound { .. }
         | R::GrantOfPurchase { .. }
+        | R::GrantOfSubscription { .. }
         | R::ReservationNotFound { .. }
         | R::ReservationEnded { .. } => problem,
     }

@@ -162,9 +162,7 @@ impl AccountCommand {
             Self::RemoveEmail(it) => read_emails(it.account, tenant, read),
             Self::Close(it) => {
                 read_blocking_states(it.account, tenant, read);
-                if it.cancel_subscriptions {
-                    read_run(tenant, it.account, read);
-                }
+                read_run(tenant, it.account, read);
                 if it.remove_future_notifications {
                     read(PaymentRead::ScheduledAttempts(tenant, it.account).into());
                 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::tag::{SUSPENDING_TAGS, TagKey};
 use crate::billing::bundle::RenameBundle;
 use crate::billing::pay::{PayInvoice, PayUnpaid};
-use crate::billing::reads::{read_run, read_since, timer_of, unpaid_timer_of};
+use crate::billing::reads::{read_chosen, read_run, read_since, timer_of, unpaid_timer_of};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
     InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, SubscribeAll,
@@ -13,7 +13,7 @@ use crate::billing::subscription::{
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::payment::command::read_initiate;
-use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read};
+use crate::read::{AccountRead, AccountRow, BillingRead, EntitlementRead, PaymentRead, Read};
 use crate::{AccountId, InvoiceId, TenantNo};
 
 /// A command about subscriptions and invoices.
@@ -145,7 +145,10 @@ impl BillingCommand {
                 it.bundles.iter().flatten().for_each(|it| read_bundle(it, tenant, read));
             }
             Self::Continue(it) => read(Read::Timer(tenant, timer_of(it.account))),
-            Self::ChangePlan(it) => read_since(it.requested, (tenant, it.account), read),
+            Self::ChangePlan(it) => {
+                read_since(it.requested, (tenant, it.account), read);
+                read_chosen(&it.plan, tenant, read);
+            }
             Self::Cancel(it) => read_since(it.requested, (tenant, it.account), read),
             Self::SetQuantity(it) => read_since(it.from, (tenant, it.account), read),
             Self::SetBillCycleDay(it) => read_since(it.from, (tenant, it.account), read),
@@ -162,6 +165,7 @@ impl BillingCommand {
             | Self::Unpark(_) => {}
             Self::Pay(it) => {
                 read(BillingRead::Invoice(tenant, it.invoice).into());
+                read(EntitlementRead::OfPaid(tenant, it.call.account).into());
                 read_initiate(&it.call, tenant, read);
             }
             Self::PayUnpaid(it) => read_unpaid(it, tenant, read),
@@ -185,6 +189,7 @@ fn read_unpaid(it: &PayUnpaid, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(BillingRead::Account(tenant, it.account).into());
     read(BillingRead::Invoice(tenant, it.invoice).into());
     read(PaymentRead::Rules(tenant, it.account).into());
+    read(EntitlementRead::OfPaid(tenant, it.account).into());
     for tag in SUSPENDING_TAGS {
         read(AccountRow::Tag(tenant, TagKey::of_account(it.account, tag)).into());
     }
@@ -200,8 +205,9 @@ fn read_invoice(
     read(BillingRead::ItemsOf(tenant, account, invoice).into());
 }
 
-/// The bundle that a subscription names by its key.
+/// The bundle that a subscription names by its key, and the features of its plan.
 fn read_bundle(it: &Subscribe, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read_chosen(&it.plan, tenant, read);
     if let Some(key) = &it.bundle_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
     }

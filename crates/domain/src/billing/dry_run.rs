@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use super::command::BillingCommand;
 use super::invoice::{Invoice, InvoiceItem};
-use super::reads::{read_run, read_since};
+use super::reads::{read_chosen, read_run, read_since};
 use super::rules;
 use super::subscription::{CancelSubscription, ChangePlan, InvoiceUntil, Subscribe, When};
 use crate::command::{Command, Request};
@@ -66,7 +66,10 @@ impl DryRun {
                     command.reads(tenant, &mut read);
                     None
                 }
-                DryRunAction::Change(it) => it.requested,
+                DryRunAction::Change(it) => {
+                    read_chosen(&it.plan, tenant, &mut read);
+                    it.requested
+                }
                 DryRunAction::Cancel(it) => it.requested,
             };
             read_since(since, (tenant, self.account), &mut read);

@@ -1,8 +1,11 @@
 //! The rows that a billing run reads, and the timers of billing.
 
-use super::subscription::When;
+use super::subscription::{PlanChoice, When};
 use crate::account::tag::{ControlTag, TagKey};
-use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
+use crate::entitlement::plan_features::FeaturesOf;
+use crate::read::{
+    AccountRead, AccountRow, BillingRead, EntitlementRead, PaymentRead, Read, TenantRow,
+};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, InvoiceId, TenantNo};
 
@@ -23,6 +26,7 @@ pub(crate) fn read_run(tenant: TenantNo, account: AccountId, read: &mut impl FnM
     read(BillingRead::InvoiceNumber(tenant).into());
     read(AccountRow::BlockingStates(tenant, account).into());
     read(PaymentRead::Rules(tenant, account).into());
+    read(EntitlementRead::OfSubscriptions(tenant, account).into());
     for tag in BILLING_TAGS {
         read(AccountRow::Tag(tenant, TagKey::of_account(account, tag)).into());
     }
@@ -37,6 +41,15 @@ pub(crate) fn read_since(
     if let Some(when) = when {
         read(BillingRead::ItemsSince(tenant, account, when.earliest_day()).into());
     }
+}
+
+/// The features of a plan that is chosen.
+pub(crate) fn read_chosen(choice: &PlanChoice, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    let of = match choice {
+        PlanChoice::Named(plan) => FeaturesOf::plan(plan),
+        PlanChoice::Offered { product, .. } => FeaturesOf::product(product),
+    };
+    read(EntitlementRead::OfChosen(tenant, of).into());
 }
 
 /// The timer of an account's billing.

@@ -9,6 +9,7 @@ mod change;
 mod continued;
 mod course;
 mod dry_run;
+mod features;
 mod follow;
 mod issue;
 mod ledger;
@@ -29,6 +30,7 @@ use crate::state::State;
 pub(crate) use blocked::blocked;
 pub(crate) use cancel::cancel_all;
 pub(crate) use dry_run::dry_run;
+pub(crate) use features::end as end_features;
 pub(crate) use follow::follow;
 pub(crate) use pay::resume_payments;
 

@@ -52,10 +52,27 @@ pub struct Subscription {
     pub settled: Date,
     /// When its next period is due.
     pub next_due: Option<Date>,
+    /// The first invoice that charges it something and is not void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_charged: Option<InvoiceId>,
+    /// What it has of the features of its plan; `None`: it is not active, or no plan of the tenant has features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<GivenFeatures>,
     /// Whether it has ended, and nothing of it is to happen any more.
     pub is_over: bool,
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+/// What an active subscription was given of the features of its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenFeatures {
+    /// How many grants.
+    pub grants: usize,
+    /// The earliest end of them; `None`: none has one.
+    pub until: Option<Timestamp>,
+    /// Whether the first invoice that charges it was paid.
+    pub is_paid: bool,
 }
 
 impl Keyed for Subscription {
@@ -150,6 +167,20 @@ impl Subscription {
     #[must_use]
     pub fn pending_ones(&self) -> &[Transition] {
         &self.transitions[self.in_effect.min(self.transitions.len())..]
+    }
+
+    /// The plans that it has or will have.
+    pub fn plans_ahead(&self) -> impl Iterator<Item = &str> {
+        let coming = self.pending_ones().iter().filter_map(|it| Current::after(None, it));
+        self.current().into_iter().chain(coming).map(|it| it.plan)
+    }
+
+    /// When its entitlement ends; `None`: no end is known.
+    #[must_use]
+    pub fn entitlement_end(&self) -> Option<Timestamp> {
+        let expired = self.transitions.iter().find(|it| it.to == To::Expired);
+        let known = self.entitled_until.or(self.ends_at());
+        known.into_iter().chain(expired.map(|it| it.at)).min()
     }
 
     /// Puts a transition in its place: behind those that are not later.

@@ -6,6 +6,7 @@ use crate::entitlement::Entitlements;
 use crate::entitlement::account_user::ChangedUsers;
 use crate::entitlement::feature::Feature;
 use crate::entitlement::offer::Offer;
+use crate::entitlement::plan_features::PlanFeatures;
 use crate::entitlement::purchase::Purchase;
 use crate::entitlement::usage::{Reservation, Usage, UsageEvent};
 use crate::entity::{NoEntity, Visited, Visitor};
@@ -16,6 +17,8 @@ pub enum EntitlementChange {
     Feature(Feature),
     /// A new version of an offer.
     Offer(Offer),
+    /// A new version of the features of a plan or a product.
+    PlanFeatures(Box<PlanFeatures>),
     Purchase(Box<Purchase>),
     /// All grants of an account.
     Entitlements(Box<Entitlements>),
@@ -34,6 +37,7 @@ impl EntitlementChange {
         Ok(match self {
             Self::Feature(it) => visitor.visit(it),
             Self::Offer(it) => visitor.visit(it),
+            Self::PlanFeatures(it) => visitor.visit(&**it),
             Self::Purchase(it) => visitor.visit(&**it),
             Self::Entitlements(it) => visitor.visit(&**it),
             Self::Users(it) => return Err(NoEntity::of(it.account)),

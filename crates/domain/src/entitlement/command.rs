@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::entitlement::account_user::{SetAccountUsers, USERS_MAX, spelled_account, user_claim};
 use crate::entitlement::feature::PutFeature;
 use crate::entitlement::offer::PutOffer;
+use crate::entitlement::plan_features::PutPlanFeatures;
 use crate::entitlement::usage::{
     ConfirmReservation, RecordUsage, RecordUsages, ReleaseReservation, Reserve, UsageItem,
 };
@@ -22,6 +23,7 @@ use crate::{AccountId, ReservationId, TenantNo};
 pub enum EntitlementCommand {
     PutFeature(Box<PutFeature>),
     PutOffer(Box<PutOffer>),
+    PutPlanFeatures(Box<PutPlanFeatures>),
     Grant(Box<GrantFeature>),
     Revoke(RevokeGrant),
     /// Expires grants, and begins those whose time has come.
@@ -41,6 +43,7 @@ impl EntitlementCommand {
         match self {
             Self::PutFeature(_) => "PutFeature",
             Self::PutOffer(_) => "PutOffer",
+            Self::PutPlanFeatures(_) => "PutPlanFeatures",
             Self::Grant(_) => "GrantFeature",
             Self::Revoke(_) => "RevokeGrant",
             Self::Continue(_) => "ContinueEntitlements",
@@ -57,7 +60,7 @@ impl EntitlementCommand {
     #[must_use]
     pub const fn account(&self) -> Option<AccountId> {
         match self {
-            Self::PutFeature(_) | Self::PutOffer(_) => None,
+            Self::PutFeature(_) | Self::PutOffer(_) | Self::PutPlanFeatures(_) => None,
             Self::Grant(it) => Some(it.account),
             Self::Revoke(it) => Some(it.account),
             Self::Continue(it) => Some(it.account),
@@ -78,7 +81,10 @@ impl EntitlementCommand {
     pub(crate) const fn is_marked(&self) -> bool {
         match self {
             // An older copy would take back what was put since.
-            Self::PutFeature(_) | Self::PutOffer(_) | Self::SetUsers(_) => true,
+            Self::PutFeature(_)
+            | Self::PutOffer(_)
+            | Self::PutPlanFeatures(_)
+            | Self::SetUsers(_) => true,
             // A grant has its id from the request, and is revoked once; a timer's command comes from no queue.
             Self::Grant(_) => true,
             Self::Revoke(_) | Self::Continue(_) => false,
@@ -103,6 +109,12 @@ impl EntitlementCommand {
                 let features = it.terms.features.keys();
                 features.for_each(|key| read(EntitlementRead::Feature(tenant, key.clone()).into()));
                 read(EntitlementRead::NewcomersOffer(tenant).into());
+                read(EntitlementRead::CatalogSize(tenant).into());
+            }
+            Self::PutPlanFeatures(it) => {
+                read(EntitlementRead::PlanFeatures(tenant, it.of.clone()).into());
+                let features = it.features.keys();
+                features.for_each(|key| read(EntitlementRead::Feature(tenant, key.clone()).into()));
                 read(EntitlementRead::CatalogSize(tenant).into());
             }
             Self::Grant(it) => {

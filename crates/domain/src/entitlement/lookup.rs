@@ -7,7 +7,7 @@ use crate::entitlement::feature::Feature;
 use crate::entitlement::offer::Offer;
 use crate::entitlement::purchase::Purchase;
 use crate::entitlement::usage::{EventKey, Reservation, Usage, UsageEvent};
-use crate::state::{CatalogSize, LOADED, State, UsageState};
+use crate::state::{CatalogSize, Featured, LOADED, State, UsageState};
 use crate::{AccountId, PurchaseId, ReservationId, TenantNo};
 
 impl State {
@@ -24,6 +24,11 @@ impl State {
     pub(crate) fn newcomers_offer(&self, tenant: TenantNo) -> Option<&Offer> {
         let key = self.entitlement.newcomers_offers.get(&tenant).expect(LOADED).as_ref()?;
         self.offer(tenant, key)
+    }
+
+    /// Whether a tenant had features of plans when the batch began.
+    pub(crate) fn featured(&self, tenant: TenantNo) -> Featured {
+        *self.entitlement.featured.get(&tenant).expect(LOADED)
     }
 
     pub(crate) fn catalog_size(&self, tenant: TenantNo) -> CatalogSize {

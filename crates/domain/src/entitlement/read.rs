@@ -7,6 +7,7 @@ use crate::entitlement::Entitlements;
 use crate::entitlement::feature::Feature;
 use crate::entitlement::offer::Offer;
 use crate::entitlement::period::Period;
+use crate::entitlement::plan_features::{FeaturesOf, PlanFeatures};
 use crate::entitlement::purchase::Purchase;
 use crate::entitlement::usage::{EventKey, Reservation, Usage, UsageEvent};
 use crate::rows::Rows;
@@ -22,7 +23,15 @@ pub enum EntitlementRead {
     OfferForAccount(TenantNo, String, AccountId),
     /// The free offer that newcomers get, with its features.
     NewcomersOffer(TenantNo),
-    /// How many features and offers a tenant has.
+    /// The newest version of the features of a plan or a product.
+    PlanFeatures(TenantNo, FeaturesOf),
+    /// The features of the plans of an account's subscriptions, and what the account has of them.
+    OfSubscriptions(TenantNo, AccountId),
+    /// The features of a plan, or of all plans of a product, of which one may be subscribed to.
+    OfChosen(TenantNo, FeaturesOf),
+    /// As `OfSubscriptions`, for an account one of whose invoices may be paid: where features wait for that.
+    OfPaid(TenantNo, AccountId),
+    /// How many features, offers and plans with features a tenant has.
     CatalogSize(TenantNo),
     Entitlements(TenantNo, AccountId),
     /// The users that are mapped to an account.
@@ -54,6 +63,16 @@ pub struct EntitlementState {
     /// The keys of the offers that newcomers get.
     pub newcomers_offers: BTreeMap<TenantNo, Option<String>>,
     pub catalog_sizes: BTreeMap<TenantNo, CatalogSize>,
+    /// The newest versions of the features of plans and products.
+    pub plan_features: Rows<PlanFeatures>,
+    /// Whether tenants had features of plans when the batch began.
+    pub featured: BTreeMap<TenantNo, Featured>,
+    /// Accounts that have subscriptions, whose features are looked for.
+    pub subscribers: BTreeSet<(TenantNo, AccountId)>,
+    /// Plans and products of which one may be subscribed to.
+    pub chosen: BTreeSet<(TenantNo, FeaturesOf)>,
+    /// Accounts one of whose invoices may be paid.
+    pub payers: BTreeSet<(TenantNo, AccountId)>,
     /// The purchases of the payments that are loaded.
     pub purchases: Rows<Purchase>,
     pub entitlements: Rows<Entitlements>,
@@ -72,11 +91,21 @@ pub struct UsageState {
     pub reservations: Rows<Reservation>,
 }
 
-/// The number of features and offers of a tenant.
+/// The number of features, offers and plans with features of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CatalogSize {
     pub features: u32,
     pub offers: u32,
+    /// Plans and products.
+    pub featured: u32,
+}
+
+/// Whether a tenant has features of plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Featured {
+    pub any: bool,
+    /// Whether some of them wait for a payment.
+    pub on_payment: bool,
 }
 
 impl EntitlementState {
@@ -90,6 +119,18 @@ impl EntitlementState {
             }
             EntitlementRead::NewcomersOffer(no) => {
                 self.newcomers_offers.entry(*no).or_default();
+            }
+            EntitlementRead::PlanFeatures(no, of) => {
+                self.plan_features.look_for((*no, of.clone()));
+            }
+            EntitlementRead::OfSubscriptions(no, account) => {
+                self.featured.entry(*no).or_default();
+                self.subscribers.insert((*no, *account));
+            }
+            EntitlementRead::OfChosen(no, of) => drop(self.chosen.insert((*no, of.clone()))),
+            EntitlementRead::OfPaid(no, account) => {
+                self.featured.entry(*no).or_default();
+                self.payers.insert((*no, *account));
             }
             EntitlementRead::CatalogSize(no) => drop(self.catalog_sizes.entry(*no).or_default()),
             EntitlementRead::Entitlements(no, id) => self.entitlements.look_for((*no, *id)),
@@ -108,6 +149,11 @@ impl EntitlementState {
                 }
             }
             EntitlementChange::Offer(it) => self.apply_offer(it),
+            EntitlementChange::PlanFeatures(it) => {
+                if self.plan_features.put((**it).clone()).is_none() {
+                    self.catalog_sizes.entry(it.tenant).or_default().featured += 1;
+                }
+            }
             EntitlementChange::Purchase(it) => drop(self.purchases.put((**it).clone())),
             EntitlementChange::Entitlements(it) => drop(self.entitlements.put((**it).clone())),
             EntitlementChange::Users(it) => {

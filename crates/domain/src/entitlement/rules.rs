@@ -3,6 +3,7 @@
 pub(crate) mod account_user;
 pub(crate) mod entitlement;
 pub(crate) mod offer;
+pub(crate) mod plan_features;
 pub(crate) mod purchase;
 pub(crate) mod usage;
 
@@ -16,6 +17,7 @@ pub(crate) fn execute(state: &State, command: &EntitlementCommand, cx: &mut Cont
     match command {
         EntitlementCommand::PutFeature(it) => offer::put_feature(state, it, cx),
         EntitlementCommand::PutOffer(it) => offer::put_offer(state, it, cx),
+        EntitlementCommand::PutPlanFeatures(it) => plan_features::put(state, it, cx),
         EntitlementCommand::Grant(it) => entitlement::grant(state, it, cx),
         EntitlementCommand::Revoke(it) => entitlement::revoke(state, it, cx),
         EntitlementCommand::Continue(it) => entitlement::proceed(state, it, cx),

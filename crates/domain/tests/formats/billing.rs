@@ -12,8 +12,8 @@ use domain::billing::invoice::{
 use domain::billing::overrides::{OverriddenPhase, Overrides, PhasePrices, PriceOverride};
 use domain::billing::pay::{PayInvoice, PayUnpaid};
 use domain::billing::subscription::{
-    AddItems, AdjustItem, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf, ManualKind,
-    NewItem, PlanChoice, Subscribe, SubscribeAll, Subscription, When,
+    AddItems, AdjustItem, ChangePlan, ContinueBilling, DeleteCredit, GivenFeatures, InvoiceOf,
+    ManualKind, NewItem, PlanChoice, Subscribe, SubscribeAll, Subscription, When,
 };
 use domain::billing::timeline::{PlanChange, To, Transition};
 use domain::catalog::period::BillingPeriod;
@@ -171,6 +171,8 @@ fn subscriptions() {
         charged_through: Some(day("2026-02-09")),
         settled: day("2026-01-10"),
         next_due: None,
+        first_charged: Some(id(6)),
+        given: Some(GivenFeatures { grants: 2, until: Some(Timestamp(8)), is_paid: true }),
         is_over: false,
         created_at: Timestamp(7),
         revision: revision(),
@@ -178,7 +180,7 @@ fn subscriptions() {
     check(
         &Change::Billing(BillingChange::Subscription(Box::new(subscription))),
         expect![[
-            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":8}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN","until":8}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT","until":8}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM","until":8}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"entitlement_ended":false,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":8}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN","until":8}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT","until":8}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM","until":8}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"entitlement_ended":false,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"first_charged":"00000000-0000-0000-0000-000000000006","given":{"grants":2,"until":8,"is_paid":true},"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }

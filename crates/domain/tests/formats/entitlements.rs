@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::account::tag::{ControlTag, DefinitionRef};
+use domain::catalog::PhaseType;
 use domain::change::{Change, EntitlementChange};
 use domain::command::{EntitlementCommand, PaymentCommand};
 use domain::entitlement::account_user::{ChangedUsers, SetAccountUsers};
@@ -12,6 +13,9 @@ use domain::entitlement::feature::{
 };
 use domain::entitlement::offer::{
     Again, Buyers, Lasts, Offer, OfferTerms, Price, PutOffer, Revocation,
+};
+use domain::entitlement::plan_features::{
+    FeaturesOf, PlanFeature, PlanFeatures, PlanOrProduct, PutPlanFeatures, Starts,
 };
 use domain::entitlement::purchase::{BoughtTerms, Buy, Purchase, PurchaseStatus};
 use domain::entitlement::{
@@ -127,6 +131,40 @@ fn what_is_sold() {
 }
 
 #[test]
+fn what_plans_give() {
+    let (tenant, created_at, revision) = row();
+    let of = FeaturesOf::plan("pro-monthly");
+    let entry = |value: Option<i64>, trial: Option<i64>, times_quantity, starts| PlanFeature {
+        value: value.map(FeatureValue::Limit),
+        phases: trial.map(|it| (PhaseType::Trial, FeatureValue::Limit(it))).into_iter().collect(),
+        times_quantity,
+        starts,
+    };
+    let features = BTreeMap::from([
+        ("seats".to_owned(), entry(Some(5), Some(1), true, Starts::Paid)),
+        ("space".to_owned(), entry(None, None, false, Starts::Start)),
+    ]);
+    let put = PutPlanFeatures {
+        of: FeaturesOf::product("Pro"),
+        features: features.clone(),
+        expected: Expected::Nothing,
+    };
+    check(
+        &Command::Entitlement(EntitlementCommand::PutPlanFeatures(Box::new(put))),
+        expect![[
+            r#"{"Entitlement":{"PutPlanFeatures":{"of":{"kind":"Product","name":"Pro"},"features":{"seats":{"value":{"Limit":5},"phases":{"TRIAL":{"Limit":1}},"times_quantity":true,"starts":"Paid"},"space":{"starts":"Start"}},"expected":"Nothing"}}}"#
+        ]],
+    );
+    let it = PlanFeatures { tenant, of, version: 2, features, created_at, revision };
+    check(
+        &change(EntitlementChange::PlanFeatures(Box::new(it))),
+        expect![[
+            r#"{"Entitlement":{"PlanFeatures":{"tenant":1,"of":{"kind":"Plan","name":"pro-monthly"},"version":2,"features":{"seats":{"value":{"Limit":5},"phases":{"TRIAL":{"Limit":1}},"times_quantity":true,"starts":"Paid"},"space":{"starts":"Start"}},"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+}
+
+#[test]
 fn what_is_bought() {
     let (tenant, at, revision) = row();
     let purchase = Purchase {
@@ -169,6 +207,13 @@ fn what_is_bought() {
         payment: Some(id(4)),
         is_trial: false,
     };
+    let subscribed = GrantSource::Subscription {
+        subscription: id(8),
+        plan: "pro-monthly".to_owned(),
+        phase: PhaseType::FixedTerm,
+        given_by: PlanOrProduct::Product,
+        version: 3,
+    };
     let by_hand = GrantSource::Manual { reason: "goodwill".to_owned() };
     let term = Some(Term { from: at, until: None });
     let live = vec![LivePurchase { id: id(2), term }, LivePurchase { id: id(7), term: None }];
@@ -176,7 +221,7 @@ fn what_is_bought() {
         tenant,
         account_id: id(3),
         version: 4,
-        grants: vec![grant(5, bought), grant(6, by_hand)],
+        grants: vec![grant(5, bought), grant(6, by_hand), grant(9, subscribed)],
         bought: BTreeMap::from([("monthly".to_owned(), Bought { paid: vec![id(2)], live })]),
         changed_at: at,
         due: Some(Timestamp(8)),
@@ -186,7 +231,7 @@ fn what_is_bought() {
     check(
         &change(EntitlementChange::Entitlements(Box::new(entitlements))),
         expect![[
-            r#"{"Entitlement":{"Entitlements":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","version":4,"grants":[{"id":"00000000-0000-0000-0000-000000000005","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Offer":{"offer":"monthly","version":2,"purchase":"00000000-0000-0000-0000-000000000002","payment":"00000000-0000-0000-0000-000000000004","is_trial":false}},"from":7,"until":null},{"id":"00000000-0000-0000-0000-000000000006","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Manual":{"reason":"goodwill"}},"from":7,"until":null}],"bought":{"monthly":{"paid":["00000000-0000-0000-0000-000000000002"],"live":[{"id":"00000000-0000-0000-0000-000000000002","term":{"from":7,"until":null}},{"id":"00000000-0000-0000-0000-000000000007","term":null}]}},"changed_at":7,"due":8,"users_version":2,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Entitlement":{"Entitlements":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","version":4,"grants":[{"id":"00000000-0000-0000-0000-000000000005","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Offer":{"offer":"monthly","version":2,"purchase":"00000000-0000-0000-0000-000000000002","payment":"00000000-0000-0000-0000-000000000004","is_trial":false}},"from":7,"until":null},{"id":"00000000-0000-0000-0000-000000000006","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Manual":{"reason":"goodwill"}},"from":7,"until":null},{"id":"00000000-0000-0000-0000-000000000009","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Subscription":{"subscription":"00000000-0000-0000-0000-000000000008","plan":"pro-monthly","phase":"FIXED_TERM","given_by":"Product","version":3}},"from":7,"until":null}],"bought":{"monthly":{"paid":["00000000-0000-0000-0000-000000000002"],"live":[{"id":"00000000-0000-0000-0000-000000000002","term":{"from":7,"until":null}},{"id":"00000000-0000-0000-0000-000000000007","term":null}]}},"changed_at":7,"due":8,"users_version":2,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }
@@ -312,12 +357,13 @@ fn replies_and_refusals() {
         R::TooMany { what: "grants".to_owned(), most: 1_000 },
         R::GrantNotFound { id: id(6) },
         R::GrantOfPurchase { id: id(6), purchase: id(2) },
+        R::GrantOfSubscription { id: id(6), subscription: id(8) },
     ];
     let all: Vec<Rejection> = all.into_iter().map(Rejection::Entitlement).collect();
     check(
         &all,
         expect![[
-            r#"[{"Entitlement":{"FeatureNotFound":{"key":"pro"}}},{"Entitlement":{"OfferNotFound":{"key":"monthly"}}},{"Entitlement":{"Changed":{"what":"feature","key":"pro","version":2}}},{"Entitlement":{"NewcomersHaveOffer":{"offer":"monthly"}}},{"Entitlement":{"OfferChanged":{"offer":"monthly","version":2}}},{"Entitlement":{"PriceChanged":{"offer":"monthly","price":"9.00 USD"}}},{"Entitlement":{"PurchasePending":{"offer":"monthly","purchase":"00000000-0000-0000-0000-000000000002"}}},{"Entitlement":{"AlreadyBought":{"offer":"monthly","purchase":"00000000-0000-0000-0000-000000000002"}}},{"Entitlement":{"NotForAccount":{"offer":"monthly","reason":"it is"}}},{"Entitlement":{"TooMany":{"what":"grants","most":1000}}},{"Entitlement":{"GrantNotFound":{"id":"00000000-0000-0000-0000-000000000006"}}},{"Entitlement":{"GrantOfPurchase":{"id":"00000000-0000-0000-0000-000000000006","purchase":"00000000-0000-0000-0000-000000000002"}}}]"#
+            r#"[{"Entitlement":{"FeatureNotFound":{"key":"pro"}}},{"Entitlement":{"OfferNotFound":{"key":"monthly"}}},{"Entitlement":{"Changed":{"what":"feature","key":"pro","version":2}}},{"Entitlement":{"NewcomersHaveOffer":{"offer":"monthly"}}},{"Entitlement":{"OfferChanged":{"offer":"monthly","version":2}}},{"Entitlement":{"PriceChanged":{"offer":"monthly","price":"9.00 USD"}}},{"Entitlement":{"PurchasePending":{"offer":"monthly","purchase":"00000000-0000-0000-0000-000000000002"}}},{"Entitlement":{"AlreadyBought":{"offer":"monthly","purchase":"00000000-0000-0000-0000-000000000002"}}},{"Entitlement":{"NotForAccount":{"offer":"monthly","reason":"it is"}}},{"Entitlement":{"TooMany":{"what":"grants","most":1000}}},{"Entitlement":{"GrantNotFound":{"id":"00000000-0000-0000-0000-000000000006"}}},{"Entitlement":{"GrantOfPurchase":{"id":"00000000-0000-0000-0000-000000000006","purchase":"00000000-0000-0000-0000-000000000002"}}},{"Entitlement":{"GrantOfSubscription":{"id":"00000000-0000-0000-0000-000000000006","subscription":"00000000-0000-0000-0000-000000000008"}}}]"#
         ]],
     );
 }

@@ -24,6 +24,7 @@ type Known = PartsOf<BlockingState>;
 
 pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outcome {
     refuse_unknown(state, it.account, cx)?;
+    let mut is_closing = false;
     if !state.is_closed(cx.tenant, it.account) {
         let closing = AddBlockingState {
             account: it.account,
@@ -38,10 +39,13 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
             record(known, &closing, (place, false), cx);
             entitlement::end_all(state, it.account, cx);
             usage::end_all(state, it.account, cx);
+            is_closing = true;
         }
     }
     if it.cancel_subscriptions {
         billing::cancel_all(state, it.account, cx);
+    } else if is_closing {
+        billing::end_features(state, it.account, cx);
     }
     if it.remove_future_notifications {
         for attempt in state.scheduled_attempts(cx.tenant, it.account) {
@@ -77,11 +81,11 @@ pub(crate) fn add(state: &State, it: &AddBlockingState, cx: &mut Context) -> Out
         let account = state.account(cx.tenant, it.account);
         let is_billed = account.is_some_and(|it| it.currency.is_some());
         record(known, it, (place, is_billed), cx);
-        billing::blocked(state, (it.account, it.of), effective_at, cx);
         if it.closes() {
             entitlement::end_all(state, it.account, cx);
             usage::end_all(state, it.account, cx);
         }
+        billing::blocked(state, (it.account, it.of), effective_at, cx);
     }
     Ok(Accepted::now(Reply::Done))
 }

@@ -41,6 +41,8 @@ pub(super) struct Books<'s> {
     pub(super) is_dry: bool,
     /// Items that this command made.
     pub(super) made: Vec<InvoiceItem>,
+    /// How many grants the account has and may get from what the command sold; `None`: nobody asked.
+    pub(super) features_sold: Option<usize>,
 }
 
 impl<'s> Books<'s> {
@@ -70,6 +72,7 @@ impl<'s> Books<'s> {
             states: states(state, key, cx),
             is_dry: false,
             made: vec![],
+            features_sold: None,
         })
     }
 
@@ -136,6 +139,7 @@ impl<'s> Books<'s> {
             let through = items.iter().filter(is_of).map(|it| it.last_day).max();
             it.charged_through = through.or(it.charged_through);
         }
+        self.note_first_charges(items);
     }
 
     /// Has runs look at the days of an item again.
@@ -147,8 +151,9 @@ impl<'s> Books<'s> {
         }
     }
 
-    /// Writes what changed, and sets the timer for what is due next.
-    pub(super) fn close(self, cx: &mut Context) {
+    /// Gives and takes features, writes what changed, and sets the timer for what is due next.
+    pub(super) fn close(mut self, cx: &mut Context) {
+        self.give_features(cx);
         let state_due = self.next_state();
         let Self { state, account, calendar, mut billing, subscriptions, .. } = self;
         let key = account.key();

@@ -48,6 +48,7 @@ pub(super) fn apply(
     let effective_at = effective_at(books, subscription, it, policy, cx)?;
     let alignment = rules.change_alignment(having.current.phase, from, to);
     let transition = transition(books, subscription, it, (&chosen, alignment, effective_at), cx)?;
+    books.refuse_beyond_grants((&chosen, &it.plan), Some(it.subscription), cx)?;
     keep_add_ons(books, at, cx);
     let subscription = &mut books.subscriptions[at];
     subscription

@@ -1,5 +1,6 @@
 //! Invoices follow their payments: in the commit that settles a payment or returns it, its invoice says so.
 
+use super::features;
 use crate::billing::invoice::{Invoice, InvoicePayment};
 use crate::change::BillingChange;
 use crate::context::Context;
@@ -34,6 +35,7 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
         note(&invoice, Some(&payment), cx);
         cx.change(BillingChange::Invoice(Box::new(invoice)));
     }
+    features::follow(state, cx);
 }
 
 /// The amount of the transaction of a payment that this command wrote, where its outcome is to come.

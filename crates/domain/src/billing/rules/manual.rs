@@ -186,6 +186,7 @@ pub(crate) fn void(state: &State, it: &InvoiceOf, cx: &mut Context) -> Outcome {
         books.add_credit(AmountMinor(-invoice.credit.0)).map_err(too_large)?;
         ledger::reverse(&items, cx);
     }
+    books.forget_first_charge(it.invoice);
     for item in items {
         books.reopen_day(&item);
         if let Some(repaired) = item.linked.filter(|_| item.kind == ItemKind::RepairAdj) {

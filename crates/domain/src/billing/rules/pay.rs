@@ -1,5 +1,6 @@
 //! Payments of invoices: of a new one, of one that a client asks for, and of those that a tag held up.
 
+use super::features;
 use super::follow::{self, note, paid_by};
 use crate::account::payment_method::CreatePaymentMethod;
 use crate::account::rules::payment_method;
@@ -153,6 +154,7 @@ pub(super) fn pay_unpaid(state: &State, it: &PayUnpaid, cx: &mut Context) -> Out
     pay(state, account, &mut invoice, cx);
     if invoice.payments != known.payments {
         cx.change(BillingChange::Invoice(Box::new(invoice)));
+        features::follow(state, cx);
     }
     set_next(state, account.id, Some(known), cx);
     done

@@ -124,6 +124,7 @@ pub(super) fn add(
     let chosen = plan::find(sold, &it.plan, billed_from)?;
     refuse_unsold(&chosen, books)?;
     let bundle_id = bundle(books, (it, within), &chosen, cx)?;
+    books.refuse_beyond_grants((&chosen, &it.plan), None, cx)?;
     // An add-on is not billed before its base.
     let base = books
         .subscriptions
@@ -146,6 +147,8 @@ pub(super) fn add(
         charged_through: None,
         settled: Date::MIN,
         next_due: None,
+        first_charged: None,
+        given: None,
         is_over: false,
         created_at: cx.now,
         revision: Revision::first(cx.seq),

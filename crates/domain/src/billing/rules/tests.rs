@@ -1,6 +1,7 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
 mod by_hand;
+mod features;
 mod histories;
 mod objects;
 mod overrides;

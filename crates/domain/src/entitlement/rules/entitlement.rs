@@ -10,6 +10,7 @@ use crate::entitlement::{
     GrantFeature, GrantSource, GrantedFeature, LISTED_MAX, LivePurchase, RevokeGrant,
 };
 use crate::reply::{EntitlementReply, Outcome};
+use crate::rows::Keyed;
 use crate::state::State;
 use crate::timer::rules as timer;
 use crate::timer::{Timer, TimerKey, TimerKind};
@@ -22,16 +23,21 @@ const fn timer_of(account: AccountId) -> TimerKey {
     TimerKey::of_account(TimerKind::Entitlements, account)
 }
 
-/// The entitlements of an account, to be changed and [`put`].
+/// The entitlements of an account as the command leaves them, to be changed and [`put`].
 pub(crate) fn of_account(state: &State, account: AccountId, cx: &Context) -> Entitlements {
-    let known = state.entitlements(cx.tenant, account).cloned();
+    let written = cx.newest::<Entitlements>(&(cx.tenant, account));
+    let known = written.or_else(|| state.entitlements(cx.tenant, account)).cloned();
     known.unwrap_or_else(|| Entitlements::none_of(cx.tenant, account, Revision::first(cx.seq)))
 }
 
 /// Writes what an account has from now on, where it changed, without grants and purchases that expired for good. Gives
 /// it its version, adds the events, and sets its timer.
 pub(crate) fn put(state: &State, after: Entitlements, cx: &mut Context) {
-    put_over(state.entitlements(cx.tenant, after.account_id), after, cx);
+    let written = cx.newest::<Entitlements>(&after.key()).cloned();
+    match &written {
+        Some(written) => put_over(Some(written), after, cx),
+        None => put_over(state.entitlements(cx.tenant, after.account_id), after, cx),
+    }
 }
 
 /// As [`put`], over what is known: nothing, of an account that the command makes.
@@ -53,8 +59,12 @@ pub(crate) fn put_over(known: Option<&Entitlements>, mut after: Entitlements, cx
     let has_begun =
         |it: &Grant| timer_was_at.is_some_and(|due| due <= it.from) && it.from <= cx.now;
     let begins = before.iter().any(has_begun);
+    // The same grant for another time, or by another phase of a plan.
+    let is_other = |it: &Grant| before.iter().any(|known| known.id == it.id && known != it);
+    let has_other_grants = after.grants.iter().any(is_other);
     let has_other_users = known.map_or(0, |it| it.users_version) != after.users_version;
     if begins
+        || has_other_grants
         || has_other_users
         || !granted.is_empty()
         || !expired.is_empty()
@@ -176,6 +186,9 @@ pub(crate) fn revoke(state: &State, it: &RevokeGrant, cx: &mut Context) -> Outco
     if let Some(purchase) = after.grants[at].purchase() {
         return Err(R::GrantOfPurchase { id: it.grant, purchase }.into());
     }
+    if let Some(subscription) = after.grants[at].subscription() {
+        return Err(R::GrantOfSubscription { id: it.grant, subscription }.into());
+    }
     after.grants.remove(at);
     put(state, after, cx);
     Ok(Accepted::now(Reply::Done))
@@ -191,10 +204,10 @@ pub(crate) fn proceed(state: &State, it: &ContinueEntitlements, cx: &mut Context
 
 /// Ends all that a closed account was granted. What it is still paying for is never granted.
 pub(crate) fn end_all(state: &State, account: AccountId, cx: &mut Context) {
-    if state.entitlements(cx.tenant, account).is_none() {
+    let mut after = of_account(state, account, cx);
+    if after.version == 0 && after.bought.is_empty() {
         return;
     }
-    let mut after = of_account(state, account, cx);
     after.grants.clear();
     for bought in after.bought.values_mut() {
         bought.live.retain(|it| it.term.is_none());

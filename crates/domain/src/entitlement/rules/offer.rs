@@ -148,7 +148,7 @@ fn check_text(field: &str, text: &str) -> Result<(), Rejection> {
     }
 }
 
-fn check_version(
+pub(super) fn check_version(
     (what, key): (&'static str, &str),
     expected: Expected,
     version: Option<i64>,
