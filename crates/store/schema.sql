@@ -1072,6 +1072,8 @@ CREATE TABLE subscription (
     charged_through TEXT,
     settled TEXT NOT NULL,
     next_due TEXT,
+    first_charged_id BLOB,
+    given TEXT,
     is_over INTEGER NOT NULL,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -1139,6 +1141,33 @@ CREATE TABLE invoice_item (
 ) STRICT;
 CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, account_id, invoice_id, id);
 CREATE INDEX invoice_item_by_subscription ON invoice_item (tenant, subscription_id, last_day) WHERE subscription_id IS NOT NULL;
+
+CREATE TABLE plan_features (
+    tenant INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    features TEXT NOT NULL,
+    on_payment INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, kind, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX plan_features_on_payment ON plan_features (tenant) WHERE on_payment = 1;
+
+CREATE TABLE plan_features_version (
+    tenant INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    features TEXT NOT NULL,
+    on_payment INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, kind, name, version)
+) STRICT, WITHOUT ROWID;
 
 ALTER TABLE payment ADD COLUMN invoice_id BLOB;
 ALTER TABLE blocking_state ADD COLUMN bundle_id BLOB;

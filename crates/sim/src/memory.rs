@@ -367,6 +367,7 @@ impl Tables {
             EntitlementChange::Reservation(it) => drop(self.reservations.put(*it)),
             EntitlementChange::Feature(_)
             | EntitlementChange::Offer(_)
+            | EntitlementChange::PlanFeatures(_)
             | EntitlementChange::Purchase(_)
             | EntitlementChange::Entitlements(_) => {}
         }

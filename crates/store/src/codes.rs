@@ -6,6 +6,7 @@ use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
 use domain::customer::mail::MailKind;
 use domain::entitlement::feature::Reset;
+use domain::entitlement::plan_features::PlanOrProduct;
 use domain::entitlement::purchase::PurchaseStatus;
 use domain::flag::change_request::ChangeStatus;
 use domain::flag::definition::DefinitionKind;
@@ -146,6 +147,10 @@ impl Coded for ClaimKind {
         Self::Dispute,
         Self::Bundle,
     ];
+}
+
+impl Coded for PlanOrProduct {
+    const ALL: &'static [Self] = &[Self::Plan, Self::Product];
 }
 
 impl Coded for ProductCategory {

@@ -43,15 +43,17 @@ pub(crate) fn state(
     reads.iter().for_each(|read| state.look_for(read));
     load_claims(reader, &mut state, claims)?;
     payment::load_payments(reader, &mut state, recent)?;
+    entitlement::load_featured(reader, &mut state)?;
     PAYMENT_RULES.load(reader, &mut state.tenant.payment_rules)?;
     state.look_for_by_rules();
     entitlement::load_offers(reader, &mut state)?;
     account::load(reader, &mut state.account, recent)?;
     customer::load(reader, &mut state.customer)?;
     payment::load(reader, &mut state.payment)?;
-    entitlement::load(reader, &mut state.entitlement, recent)?;
     tenant::load(reader, &mut state.tenant, catalogs)?;
     billing::load(reader, &mut state.billing, recent.partition())?;
+    entitlement::load_of_plans(reader, &mut state)?;
+    entitlement::load(reader, &mut state.entitlement, recent)?;
     state.access.load(&Stored(reader))?;
     state.flag.load(&Stored(reader))?;
     TIMER.load(reader, &mut state.timers)?;

@@ -8,6 +8,7 @@ use std::ops::Deref;
 
 use domain::account::tag::TagKey;
 use domain::change::Change;
+use domain::entitlement::plan_features::FeaturesOf;
 use domain::entitlement::usage::EventKey;
 use domain::entity::Entity;
 use domain::flag::definition::DefinitionKey;
@@ -416,6 +417,12 @@ impl KeyColumns for TimerKey {
 impl KeyColumns for Object {
     fn columns(&self) -> Vec<Value<'_>> {
         vec![code(self.kind()).into(), self.id().into()]
+    }
+}
+
+impl KeyColumns for FeaturesOf {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![code(self.kind).into(), (&self.name).into()]
     }
 }
 

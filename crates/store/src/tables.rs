@@ -71,7 +71,7 @@ where
 }
 
 /// Every table, with the kind of entity that its rows are, in the order in which the schema has them.
-static CATALOGUE: [Listed; 66] = [
+static CATALOGUE: [Listed; 68] = [
     rows(&MIGRATION),
     rows(&INSTALLATION),
     rows(&PARTITION),
@@ -138,6 +138,8 @@ static CATALOGUE: [Listed; 66] = [
     entities(&SUBSCRIPTION),
     entities(&INVOICE),
     entities(&INVOICE_ITEM),
+    entities(&PLAN_FEATURES),
+    rows(&PLAN_FEATURES_VERSION.table),
 ];
 
 /// Every table.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::entitlement::Entitlements;
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
+use domain::entitlement::plan_features::{FeaturesOf, PlanFeatures};
 use domain::entitlement::purchase::Purchase;
 use domain::payment::PaymentFile;
 use domain::{AccountId, PaymentId, PurchaseId, Revision, Seq, TenantNo};
@@ -71,6 +72,28 @@ pub trait EntitlementQueries: Send + Sync {
         key: &str,
         page: Page,
     ) -> Result<Vec<Offer>, StoreError>;
+
+    /// The features of a plan or a product, in a version, or in their newest.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn plan_features(
+        &self,
+        tenant: TenantNo,
+        of: &FeaturesOf,
+        version: Option<i64>,
+    ) -> Result<Option<PlanFeatures>, StoreError>;
+
+    /// The versions of the features of a plan or a product, the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn plan_features_versions(
+        &self,
+        tenant: TenantNo,
+        of: &FeaturesOf,
+        page: Page,
+    ) -> Result<Vec<PlanFeatures>, StoreError>;
 
     /// A purchase by id.
     ///

@@ -8,6 +8,7 @@ use domain::account::tag::{DefinitionRef, Tag};
 use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
+use domain::entitlement::plan_features::PlanFeatures;
 use domain::entitlement::usage::Usage;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::dispute::Dispute;
@@ -15,8 +16,8 @@ use domain::read::Read;
 use domain::rows::{Keyed, Rows};
 use domain::source::Source;
 use domain::state::{
-    AccountState, BillingState, CustomerState, EntitlementState, PaymentState, State, TenantState,
-    UsageState,
+    AccountState, BillingState, CustomerState, EntitlementState, Featured, PaymentState, State,
+    TenantState, UsageState,
 };
 use domain::tenant::TenantValue;
 use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
@@ -43,6 +44,8 @@ impl Tables {
         state.look_for_owners();
         self.read_payments(&mut state.payment);
         state.look_for_of_payments();
+        self.read_featured(&mut state.entitlement);
+        state.look_for_of_paid();
         self.read_tenants(&mut state.tenant);
         state.look_for_by_rules();
         self.read_offers(&mut state.entitlement);
@@ -50,12 +53,24 @@ impl Tables {
         self.read_accounts(&mut state.account);
         self.read_customers(&mut state.customer);
         self.read_of_payments(&mut state.payment);
-        self.read_entitlements(&mut state.entitlement);
         self.read_billing(&mut state.billing);
+        state.look_for_of_subscriptions();
+        loaded(self.images.rows(&mut state.billing.invoices));
+        loaded(self.images.rows(&mut state.entitlement.plan_features));
+        state.look_for_of_plans();
+        self.read_entitlements(&mut state.entitlement);
         loaded(state.access.load(&self.images));
         loaded(state.flag.load(&self.images));
         load(|key| self.timers.get(key).cloned(), &mut state.timers);
         state
+    }
+
+    fn read_featured(&self, state: &mut EntitlementState) {
+        for (tenant, featured) in &mut state.featured {
+            let own = || self.images.all::<PlanFeatures>().filter(|it| it.tenant == *tenant);
+            let on_payment = own().any(PlanFeatures::waits_for_payment);
+            *featured = Featured { any: own().next().is_some(), on_payment };
+        }
     }
 
     fn read_tenants(&self, state: &mut TenantState) {
@@ -200,6 +215,8 @@ impl Tables {
             let features = self.images.all::<Feature>().filter(|it| it.tenant == *tenant);
             let offers = self.images.all::<Offer>().filter(|it| it.tenant == *tenant);
             (size.features, size.offers) = (count(features.count()), count(offers.count()));
+            let featured = self.images.all::<PlanFeatures>().filter(|it| it.tenant == *tenant);
+            size.featured = count(featured.count());
         }
         loaded(self.images.rows(&mut state.purchases));
         loaded(self.images.rows(&mut state.entitlements));

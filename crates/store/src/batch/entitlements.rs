@@ -6,6 +6,7 @@ use domain::change::EntitlementChange;
 use domain::entitlement::Entitlements;
 use domain::entitlement::offer::Offer;
 use domain::entitlement::period::Period;
+use domain::entitlement::plan_features::PlanFeatures;
 use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use domain::{AccountId, ReservationId, Seq, TenantNo};
 use engine::ports::StoreError;
@@ -13,7 +14,8 @@ use engine::ports::StoreError;
 use crate::driver::Database;
 use crate::stored::{Newest, WriteContext};
 use crate::tables::{
-    ACCOUNT_USER, FEATURE_USAGE, OFFER_VERSION, USAGE_EVENT, USAGE_RESERVATION, account_user_row,
+    ACCOUNT_USER, FEATURE_USAGE, OFFER_VERSION, PLAN_FEATURES_VERSION, USAGE_EVENT,
+    USAGE_RESERVATION, account_user_row,
 };
 
 /// The part of a batch's rows that is about them.
@@ -21,6 +23,7 @@ use crate::tables::{
 pub(super) struct EntitlementRows<'a> {
     /// All versions that the batch made.
     versions: Vec<Newest<'a, Offer>>,
+    versions_of_plans: Vec<Newest<'a, PlanFeatures>>,
     /// The newest of each account.
     pub(super) newest: BTreeMap<(TenantNo, AccountId), &'a Entitlements>,
     /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
@@ -36,6 +39,9 @@ impl<'a> EntitlementRows<'a> {
         match change {
             EntitlementChange::Offer(it) => {
                 self.versions.push(Newest { image: it, made_by: Some(seq) });
+            }
+            EntitlementChange::PlanFeatures(it) => {
+                self.versions_of_plans.push(Newest { image: it, made_by: Some(seq) });
             }
             EntitlementChange::Users(it) => {
                 let of = |(user, seq): (&'a String, _)| ((it.tenant, it.account, &**user), seq);
@@ -66,6 +72,7 @@ impl<'a> EntitlementRows<'a> {
     /// Writes the rows.
     pub(super) fn write(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
         OFFER_VERSION.write(db, &self.versions, cx)?;
+        PLAN_FEATURES_VERSION.write(db, &self.versions_of_plans, cx)?;
         self.write_users(db)?;
         FEATURE_USAGE.put(db, self.usage.values().copied(), cx)?;
         // One that was forgotten may still be there.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use domain::entitlement::Entitlements;
 use domain::rows::Rows;
-use domain::state::{EntitlementState, State};
+use domain::state::{EntitlementState, Featured, State};
 use domain::{AccountId, TenantNo};
 use engine::ports::StoreError;
 
@@ -12,7 +12,9 @@ use super::{split, usage, values};
 use crate::driver::Reader;
 use crate::recent::Recent;
 use crate::stored::KeyColumns;
-use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE, account_user};
+use crate::tables::{
+    ACCOUNT_USER, ENTITLEMENTS, FEATURE, INVOICE, OFFER, PLAN_FEATURES, PURCHASE, account_user,
+};
 
 /// A feature or an offer by its key.
 pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
@@ -43,7 +45,34 @@ pub(super) fn load_offers(reader: &Reader, state: &mut State) -> Result<(), Stor
     Ok(())
 }
 
-/// Loads what the offers do not say.
+const ANY_FEATURED: &str = "SELECT 1 FROM plan_features WHERE tenant = ?1 LIMIT 1";
+const ANY_ON_PAYMENT: &str =
+    "SELECT 1 FROM plan_features WHERE tenant = ?1 AND on_payment = 1 LIMIT 1";
+
+/// Loads whether tenants have features of plans, which says what else is looked at where an invoice is paid.
+pub(super) fn load_featured(reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+    for (&tenant, featured) in &mut state.entitlement.featured {
+        let has = |sql: &str| {
+            let found = reader.query_one(sql, &[tenant.into()], |cells| cells.int())?;
+            Ok::<_, StoreError>(found.is_some())
+        };
+        let any = has(ANY_FEATURED)?;
+        *featured = Featured { any, on_payment: any && has(ANY_ON_PAYMENT)? };
+    }
+    state.look_for_of_paid();
+    Ok(())
+}
+
+/// Loads the features of plans that are subscribed to, which say what else is looked at.
+pub(super) fn load_of_plans(reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+    state.look_for_of_subscriptions();
+    INVOICE.load(reader, &mut state.billing.invoices)?;
+    PLAN_FEATURES.load(reader, &mut state.entitlement.plan_features)?;
+    state.look_for_of_plans();
+    Ok(())
+}
+
+/// Loads what offers and plans do not say.
 pub(super) fn load(
     reader: &Reader,
     loaded: &mut EntitlementState,
@@ -53,6 +82,7 @@ pub(super) fn load(
     for (&tenant, size) in &mut loaded.catalog_sizes {
         size.features = count(reader, FEATURE.name, tenant)?;
         size.offers = count(reader, OFFER.name, tenant)?;
+        size.featured = count(reader, PLAN_FEATURES.name, tenant)?;
     }
     PURCHASE.load(reader, &mut loaded.purchases)?;
     load_entitlements(reader, &mut loaded.entitlements, recent)?;

@@ -7,6 +7,7 @@ use domain::entitlement::Entitlements;
 use domain::entitlement::account_user::{USERS_MAX, spelled_account, user_claim};
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
+use domain::entitlement::plan_features::{FeaturesOf, PlanFeatures};
 use domain::entitlement::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
 use engine::ports::{
@@ -14,9 +15,13 @@ use engine::ports::{
 };
 
 use super::{SqlQueries, payments, window};
+use crate::codes::code;
 use crate::driver::{Cells, Value};
 use crate::tables::{self, claim_hash};
-use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
+use crate::tables::{
+    ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PLAN_FEATURES,
+    PLAN_FEATURES_VERSION, PURCHASE,
+};
 
 /// In the order of their keys.
 const BY_KEY: &str = "WHERE tenant = ?1 ORDER BY key LIMIT ?2 OFFSET ?3";
@@ -31,6 +36,16 @@ static SELECT_OFFERS: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
 static SELECT_VERSION: LazyLock<String> =
     LazyLock::new(|| OFFER_VERSION.select(&format!("{OF_KEY} AND version = ?3")));
 static SELECT_VERSIONS: LazyLock<String> = LazyLock::new(|| OFFER_VERSION.select(VERSIONS));
+static SELECT_OF_PLAN: LazyLock<String> =
+    LazyLock::new(|| PLAN_FEATURES.select("WHERE tenant = ?1 AND kind = ?2 AND name = ?3"));
+static SELECT_VERSION_OF_PLAN: LazyLock<String> = LazyLock::new(|| {
+    let of_version = "WHERE tenant = ?1 AND kind = ?2 AND name = ?3 AND version = ?4";
+    PLAN_FEATURES_VERSION.select(of_version)
+});
+static SELECT_VERSIONS_OF_PLAN: LazyLock<String> = LazyLock::new(|| {
+    let of_plan = "WHERE tenant = ?1 AND kind = ?4 AND name = ?5 ORDER BY version DESC";
+    PLAN_FEATURES_VERSION.select(&format!("{of_plan} LIMIT ?2 OFFSET ?3"))
+});
 static SELECT_PURCHASE: LazyLock<String> =
     LazyLock::new(|| PURCHASE.select("WHERE tenant = ?1 AND id = ?2"));
 static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
@@ -108,6 +123,37 @@ impl EntitlementQueries for SqlQueries {
         let parameters = [no.into(), limit, offset, key.into()];
         self.read(|reader| {
             reader.query(&SELECT_VERSIONS, &parameters, |cells| tables::OFFER.row(cells))
+        })
+    }
+
+    fn plan_features(
+        &self,
+        no: TenantNo,
+        of: &FeaturesOf,
+        version: Option<i64>,
+    ) -> Result<Option<PlanFeatures>, StoreError> {
+        let [tenant, kind, name] = [no.into(), code(of.kind).into(), (&of.name).into()];
+        self.read(|reader| match version {
+            None => reader.query_one(&SELECT_OF_PLAN, &[tenant, kind, name], |cells| {
+                PLAN_FEATURES.row(cells)
+            }),
+            Some(version) => {
+                let key = [tenant, kind, name, version.into()];
+                reader.query_one(&SELECT_VERSION_OF_PLAN, &key, |cells| PLAN_FEATURES.row(cells))
+            }
+        })
+    }
+
+    fn plan_features_versions(
+        &self,
+        no: TenantNo,
+        of: &FeaturesOf,
+        page: Page,
+    ) -> Result<Vec<PlanFeatures>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset, code(of.kind).into(), (&of.name).into()];
+        self.read(|reader| {
+            reader.query(&SELECT_VERSIONS_OF_PLAN, &parameters, |cells| PLAN_FEATURES.row(cells))
         })
     }
 

@@ -80,7 +80,7 @@ pub static BUNDLE: TableOf<Bundle> = TableOf::<Bundle>::new(
     }
 });
 
-/// Subscriptions. `transitions` is JSON, dates are ISO 8601.
+/// Subscriptions. `transitions` and `given` are JSON, dates are ISO 8601.
 pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
     Table {
         name: "subscription",
@@ -110,6 +110,8 @@ pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
         text("charged_through").null().of(|it, cx| cx.opt_text(it.charged_through)),
         text("settled").of(|it, cx| cx.text(it.settled)),
         text("next_due").null().of(|it, cx| cx.opt_text(it.next_due)),
+        id("first_charged_id").null().of(|it, _| it.first_charged.into()),
+        text("given").null().of(|it, cx| cx.opt_json(&it.given)),
         int("is_over").of(|it, _| it.is_over.into()),
         int("created_at_us").fixed().of(|it, _| it.created_at.into()),
         int("seq").of(|it, _| it.revision.seq.into()),
@@ -130,6 +132,8 @@ pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
             charged_through: cells.opt_date()?,
             settled: cells.date()?,
             next_due: cells.opt_date()?,
+            first_charged: cells.opt_entity()?,
+            given: cells.opt_json()?,
             is_over: cells.flag()?,
             created_at: cells.time()?,
             revision: cells.revision()?,

@@ -4,6 +4,7 @@ use domain::entitlement::Entitlements;
 use domain::entitlement::account_user::user_claim;
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::{Offer, OfferTerms};
+use domain::entitlement::plan_features::{FeaturesOf, PlanFeatures};
 use domain::entitlement::purchase::Purchase;
 use domain::{AccountId, Seq, TenantNo};
 use engine::ports::StoreError;
@@ -76,6 +77,45 @@ pub static OFFER_VERSION: TableOf<Offer> = TableOf::new(
     Table { name: "offer_version", since: 17, key_columns: 3, ..CHECKED },
     OFFER.columns,
     OFFER.read,
+);
+
+/// The newest version of the features of each plan and product. `features` is JSON.
+pub static PLAN_FEATURES: TableOf<PlanFeatures> = TableOf::new(
+    Table {
+        name: "plan_features",
+        since: 22,
+        key_columns: 3,
+        indexes: &[only("plan_features_on_payment", "tenant", "on_payment = 1")],
+        ..CLUSTERED
+    },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        int("kind").of(|it, _| code(it.of.kind).into()),
+        text("name").of(|it, _| (&it.of.name).into()),
+        int("version").of(|it, _| it.version.into()),
+        text("features").of(|it, cx| cx.json(&it.features)),
+        int("on_payment").of(|it, _| it.waits_for_payment().into()),
+        int("created_at_us").of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
+    |cells| {
+        let tenant = cells.tenant()?;
+        let of = FeaturesOf { kind: cells.code()?, name: cells.string()? };
+        let (version, features, on_payment) = (cells.int()?, cells.json()?, cells.flag()?);
+        let (created_at, revision) = (cells.time()?, cells.revision()?);
+        let it = PlanFeatures { tenant, of, version, features, created_at, revision };
+        match it.waits_for_payment() == on_payment {
+            true => Ok(it),
+            false => Err(cells.corrupt("is not what the features say")),
+        }
+    },
+);
+
+/// All versions of the features of plans and products, as they were made.
+pub static PLAN_FEATURES_VERSION: TableOf<PlanFeatures> = TableOf::new(
+    Table { name: "plan_features_version", since: 22, key_columns: 4, ..CHECKED },
+    PLAN_FEATURES.columns,
+    PLAN_FEATURES.read,
 );
 
 /// Accounts' purchases. `terms`, the offer as it was bought, is JSON.

@@ -79,7 +79,7 @@ fn texts_of_accounts_entities_are_erased_or_named_here() {
         purchase: offer terms
         entitlements: grants bought
         account_billing: invoiced_until parked
-        subscription: transitions charged_through settled next_due
+        subscription: transitions charged_through settled next_due given
         invoice: currency invoice_date target_date payments
         invoice_item: currency start_date end_date last_day manual product plan phase rate"#]]
     .assert_eq(&kept.join("\n"));
