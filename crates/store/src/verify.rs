@@ -7,6 +7,7 @@ mod chains;
 mod checks;
 mod claims;
 mod entitlements;
+mod features;
 mod flags;
 mod journal;
 mod payments;
@@ -210,10 +211,11 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 10] = [
+        let checks: [(&'static str, Check); 11] = [
             ("payments", payments::verify),
             ("entitlements", entitlements::verify),
             ("billing", billing::verify),
+            ("features", features::verify),
             ("usage", usage::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use domain::account::blocking_state::{AddBlockingState, Blockable, Blocks};
 use domain::billing::EventKind;
 use domain::billing::explain::Working;
 use domain::billing::invoice::ItemKind;
 use domain::billing::propose::Measured;
 use domain::billing::subscription::{CancelSubscription, ContinueBilling, PlanChoice, Subscribe};
-use domain::catalog::Catalog;
 use domain::catalog::rules::Policy;
-use domain::command::{BillingCommand, TenantCommand};
+use domain::catalog::{Catalog, PhaseType};
+use domain::command::{AccountCommand, BillingCommand, EntitlementCommand, TenantCommand};
+use domain::entitlement::Entitlements;
+use domain::entitlement::feature::{Combine, FeatureKind, FeatureTerms, FeatureValue, PutFeature};
+use domain::entitlement::plan_features::{FeaturesOf, PlanFeature, PutPlanFeatures, Starts};
+use domain::flag::definition::Expected;
 use domain::read::TenantRow;
 use domain::reply::BillingReply;
 use domain::tenant::catalog::UploadCatalog;
@@ -67,6 +72,38 @@ fn subscribe(account: AccountId) -> Command {
         billed_from: None,
         price_overrides: vec![],
     })))
+}
+
+/// Features of a plan or a product: a switch of this key.
+fn gives(of: FeaturesOf, feature: &str, starts: Starts) -> Command {
+    let entry = PlanFeature {
+        value: Some(FeatureValue::On),
+        phases: [(PhaseType::Trial, FeatureValue::On)].into(),
+        times_quantity: false,
+        starts,
+    };
+    let features = [(feature.to_owned(), entry)].into();
+    let put = PutPlanFeatures { of, features, expected: Expected::Anything };
+    Command::Entitlement(EntitlementCommand::PutPlanFeatures(Box::new(put)))
+}
+
+/// A plan with a feature, its product with one that waits for a payment, and an account that subscribes to it.
+pub fn fill_featured<S: Store>(workload: &mut Workload<S>) -> (AccountId, SubscriptionId) {
+    for key in ["pro", "support"] {
+        let put = PutFeature {
+            key: key.to_owned(),
+            name: key.to_owned(),
+            terms: FeatureTerms { kind: FeatureKind::Switch, combine: Combine::Latest },
+            archived: false,
+            expected: Expected::Anything,
+        };
+        workload
+            .accepted(TENANT, Command::Entitlement(EntitlementCommand::PutFeature(Box::new(put))));
+    }
+    workload.accepted(TENANT, gives(FeaturesOf::plan("pro"), "pro", Starts::Paid));
+    workload.accepted(TENANT, gives(FeaturesOf::plan("pro"), "pro", Starts::Start));
+    workload.accepted(TENANT, gives(FeaturesOf::product("Pro"), "support", Starts::Paid));
+    fill(workload)
 }
 
 /// A tenant with a catalog, and an account that has a plan of it.
@@ -229,4 +266,87 @@ fn verify_finds_invoices_that_do_not_add_up() {
     let posted = "INSERT INTO posting SELECT seq, 0, tenant, account_id, id, id, '', 1, 6, 5, 'USD', \
                   created_at_us FROM invoice";
     has(posted, "on Sales than posted");
+}
+
+fn entitled(world: &World, account: AccountId) -> Entitlements {
+    world.queries.entitlements(TENANT, account).unwrap().expect("an account that has something")
+}
+
+fn block(account: AccountId, of: Blockable, entitlement: bool) -> Command {
+    let blocks = Blocks { entitlement, ..Blocks::default() };
+    let (service, name) = ("dunning".to_owned(), entitlement.to_string());
+    let it = AddBlockingState { account, of, service, name, blocks, effective_at: None };
+    Command::Account(AccountCommand::AddBlockingState(it))
+}
+
+#[test]
+fn features_of_plans_are_read_in_each_version_and_given_in_the_commit_that_subscribes() {
+    let mut world = World::new(1);
+    let (account, id) = fill_featured(&mut world.workload);
+    let (plan, product) = (FeaturesOf::plan("pro"), FeaturesOf::product("Pro"));
+    let all = Page { offset: 0, limit: 10 };
+    let found = |of, version| {
+        let found = world.queries.plan_features(TENANT, of, version).unwrap();
+        found.map(|it| (it.version, it.features["pro"].starts))
+    };
+    assert_eq!(found(&plan, None), Some((2, Starts::Start)));
+    assert_eq!(found(&plan, Some(1)), Some((1, Starts::Paid)));
+    assert_eq!(found(&plan, Some(3)), None);
+    let versions = world.queries.plan_features_versions(TENANT, &plan, all).unwrap();
+    assert_eq!(versions.iter().map(|it| it.version).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(world.queries.plan_features_versions(TENANT, &product, all).unwrap().len(), 1);
+    assert_eq!(world.queries.plan_features(TenantNo(2), &plan, None).unwrap(), None);
+    let has = entitled(&world, account);
+    let has: Vec<_> =
+        has.grants.iter().map(|it| (it.feature.as_str(), it.subscription())).collect();
+    assert_eq!(has, [("pro", Some(id))]);
+    let given = world.queries.subscription(TENANT, id).unwrap().unwrap().subscription.given;
+    assert_eq!(given.map(|it| (it.grants, it.is_paid)), Some((1, false)));
+    assert!(verify_source(&world.home.source()).unwrap().is_sound());
+}
+
+#[test]
+fn a_block_and_an_end_are_found_again_by_verify() {
+    let mut world = World::new(1);
+    let (account, subscription) = fill_featured(&mut world.workload);
+    let of = Blockable::Subscription(subscription);
+    for is_blocked in [true, false] {
+        world.workload.accepted(TENANT, block(account, of, is_blocked));
+        assert_eq!(entitled(&world, account).grants.is_empty(), is_blocked);
+        assert!(verify_source(&world.home.source()).unwrap().is_sound());
+    }
+    let it = CancelSubscription {
+        account,
+        subscription,
+        entitlement: None,
+        billing: None,
+        requested: None,
+        bills_until_requested: false,
+    };
+    world.workload.accepted(TENANT, Command::Billing(BillingCommand::Cancel(it)));
+    assert!(entitled(&world, account).grants.is_empty());
+    assert!(verify_source(&world.home.source()).unwrap().is_sound());
+}
+
+#[test]
+fn verify_finds_grants_without_an_active_subscription_and_the_reverse() {
+    let has = |sql: &str, expected: &str| {
+        let mut world = World::new(1);
+        let (account, _) = fill_featured(&mut world.workload);
+        world.workload.accepted(TENANT, block(account, Blockable::Account, false));
+        world.home.damage(sql);
+        let report = verify_source(&world.home.source()).unwrap();
+        let found: Vec<_> = report.problems.iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|it| it.contains(expected)), "{sql}: {found:?}");
+    };
+    has("UPDATE subscription SET given = NULL", "which has no features");
+    has("DELETE FROM subscription", "which has no features");
+    has("UPDATE entitlements SET grants = '[]'", "has not the grants that it was given");
+    has("DELETE FROM entitlements", "has not the grants that it was given");
+    has("UPDATE subscription SET is_over = 1", "has ended, and has features of its plan");
+    has("UPDATE subscription SET entitlement_ended = 1", "has ended, and has features");
+    has(
+        "UPDATE blocking_state SET blocks_entitlement = 1",
+        "is blocked, and has features of its plan",
+    );
 }

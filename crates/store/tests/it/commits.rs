@@ -85,7 +85,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::disputes::fill(workload);
     crate::entitlements::fill(workload);
     crate::usage::fill(workload);
-    crate::billing::fill(workload);
+    crate::billing::fill_featured(workload);
     crate::method_steps::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
@@ -173,7 +173,9 @@ fn of_billing(state: &State) -> Vec<Read> {
     let invoices = billing.invoices.keys().map(|it| BillingRead::Invoice(it.0, it.1));
     let versions = state.tenant.catalog_versions.owners();
     let versions = versions.map(|it| TenantRow::CatalogVersions(*it).into());
-    accounts.chain(invoices).map(Read::from).chain(versions).collect()
+    let features = state.entitlement.plan_features.keys();
+    let features = features.map(|it| EntitlementRead::PlanFeatures(it.0, it.1.clone()).into());
+    accounts.chain(invoices).map(Read::from).chain(versions).chain(features).collect()
 }
 
 fn reload<S: Store>(store: &mut S, reads: &BTreeSet<Read>) -> State {
@@ -259,6 +261,10 @@ fn assert_same_billing(expected: &mut State, loaded: &State) {
     let versions = expected.tenant.catalog_versions.iter_mut();
     versions.for_each(|it| forget(&mut it.revision));
     assert_eq!(expected.tenant.catalog_versions, loaded.tenant.catalog_versions);
+    let features = &mut expected.entitlement.plan_features;
+    features.iter_mut().for_each(|it| forget(&mut it.revision));
+    assert!(features.iter().next().is_some(), "there are features of plans");
+    assert_eq!(*features, loaded.entitlement.plan_features);
     let billing = &mut expected.billing;
     billing.accounts.iter_mut().for_each(|it| forget(&mut it.revision));
     billing.bundles.iter_mut().for_each(|it| forget(&mut it.revision));
