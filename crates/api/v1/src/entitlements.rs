@@ -4,6 +4,7 @@ pub(crate) mod document;
 pub mod features;
 pub mod grants;
 pub mod offers;
+pub mod plans;
 pub mod purchases;
 pub mod reservations;
 pub mod usage;
@@ -33,7 +34,7 @@ use crate::input;
 use crate::parameters::{id_of, invalid};
 use crate::repeatable::Repeatable;
 
-/// The routes of features, offers, purchases, grants and usage.
+/// The routes of features, offers, plans, purchases, grants and usage.
 pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(features::list))
@@ -41,6 +42,10 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(offers::list))
         .routes(routes!(offers::show, offers::put))
         .routes(routes!(offers::versions))
+        .routes(routes!(plans::show_of_plan, plans::put_of_plan))
+        .routes(routes!(plans::versions_of_plan))
+        .routes(routes!(plans::show_of_product, plans::put_of_product))
+        .routes(routes!(plans::versions_of_product))
         .routes(routes!(purchases::list, purchases::create))
         .routes(routes!(purchases::show))
         .routes(routes!(grants::create))

@@ -74,6 +74,7 @@ mod native;
 mod operations;
 mod paid_to_on;
 mod paid_to_on_in_sdks;
+mod plan_features;
 mod postgres;
 mod process;
 mod purchases_killed;

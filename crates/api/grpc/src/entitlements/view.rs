@@ -46,6 +46,15 @@ fn grant(it: &Grant) -> api::Grant {
         GrantSource::Manual { reason } => {
             api::Grant { source: api::GrantSource::Manual.into(), reason: reason.clone(), ..shown }
         }
+        GrantSource::Subscription { subscription, plan, phase, given_by, version } => api::Grant {
+            source: api::GrantSource::Subscription.into(),
+            subscription_id: subscription.to_string(),
+            plan: plan.clone(),
+            phase: phase.name().to_owned(),
+            given_by: given_by.name().to_owned(),
+            features_version: *version,
+            ..shown
+        },
         GrantSource::Offer { offer, version, purchase, payment, is_trial } => {
             let source = if *is_trial { api::GrantSource::Trial } else { api::GrantSource::Offer };
             api::Grant {

@@ -1110,6 +1110,21 @@ pub struct Grant {
     /// Until when it holds; absent: for ever.
     #[prost(message, optional, tag = "10")]
     pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// The subscription (UUID) that gives it; empty where it comes from elsewhere, as the fields below.
+    #[prost(string, tag = "11")]
+    pub subscription_id: ::prost::alloc::string::String,
+    /// The subscription's plan, as the catalog names it.
+    #[prost(string, tag = "12")]
+    pub plan: ::prost::alloc::string::String,
+    /// The phase of the plan: TRIAL, DISCOUNT, FIXEDTERM or EVERGREEN.
+    #[prost(string, tag = "13")]
+    pub phase: ::prost::alloc::string::String,
+    /// Whose features name it: plan or product.
+    #[prost(string, tag = "14")]
+    pub given_by: ::prost::alloc::string::String,
+    /// The version of these features.
+    #[prost(int64, tag = "15")]
+    pub features_version: i64,
 }
 /// How much of a limit is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1296,6 +1311,8 @@ pub enum GrantSource {
     Trial = 2,
     /// An operator granted it.
     Manual = 3,
+    /// A subscription's plan or product gives it.
+    Subscription = 4,
 }
 impl GrantSource {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1308,6 +1325,7 @@ impl GrantSource {
             Self::Offer => "GRANT_SOURCE_OFFER",
             Self::Trial => "GRANT_SOURCE_TRIAL",
             Self::Manual => "GRANT_SOURCE_MANUAL",
+            Self::Subscription => "GRANT_SOURCE_SUBSCRIPTION",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1317,6 +1335,7 @@ impl GrantSource {
             "GRANT_SOURCE_OFFER" => Some(Self::Offer),
             "GRANT_SOURCE_TRIAL" => Some(Self::Trial),
             "GRANT_SOURCE_MANUAL" => Some(Self::Manual),
+            "GRANT_SOURCE_SUBSCRIPTION" => Some(Self::Subscription),
             _ => None,
         }
     }

@@ -56,7 +56,7 @@ pub struct EntitledView {
 pub struct GrantView {
     grant_id: Uuid,
     value: Value,
-    /// `offer`, `trial` or `manual`
+    /// `offer`, `trial`, `subscription` or `manual`
     source: &'static str,
     /// The offer that was bought
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +67,21 @@ pub struct GrantView {
     purchase_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_id: Option<Uuid>,
+    /// The subscription whose plan or product gives it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscription_id: Option<Uuid>,
+    /// The subscription's plan
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    /// The phase of the plan
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    /// Whose features name it: `plan` or `product`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given_by: Option<&'static str>,
+    /// The version of these
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features_version: Option<i64>,
     /// Why an operator granted it
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -125,12 +140,26 @@ fn grant(it: &Grant) -> GrantView {
         offer_version: None,
         purchase_id: None,
         payment_id: None,
+        subscription_id: None,
+        plan: None,
+        phase: None,
+        given_by: None,
+        features_version: None,
         reason: None,
         from: rfc3339(it.from),
         until: it.until.map(rfc3339),
     };
     match &it.source {
         GrantSource::Manual { reason } => GrantView { reason: Some(reason.clone()), ..view },
+        GrantSource::Subscription { subscription, plan, phase, given_by, version } => GrantView {
+            source: "subscription",
+            subscription_id: Some(subscription.uuid()),
+            plan: Some(plan.clone()),
+            phase: Some(phase.name()),
+            given_by: Some(given_by.name()),
+            features_version: Some(*version),
+            ..view
+        },
         GrantSource::Offer { offer, version, purchase, payment, is_trial } => GrantView {
             source: if *is_trial { "trial" } else { "offer" },
             offer: Some(offer.clone()),

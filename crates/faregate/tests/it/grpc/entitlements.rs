@@ -135,6 +135,7 @@ fn as_http(it: &EntitledFeature) -> serde_json::Value {
             GrantSource::Offer => "offer",
             GrantSource::Trial => "trial",
             GrantSource::Manual => "manual",
+            GrantSource::Subscription => "subscription",
             GrantSource::Unspecified => "none",
         };
         let version = (it.offer_version != 0).then_some(it.offer_version);

@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 63] = [
+const PROBES: [(&str, &str, &str); 65] = [
     ("GET /v1/billing/forecast", "to", "2000-01-01"),
     ("GET /v1/billing/forecast", "after", "ffffffff-ffff-7fff-bfff-ffffffffffff"),
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
@@ -42,6 +42,8 @@ const PROBES: [(&str, &str, &str); 63] = [
     ("GET /v1/accounts/{accountId}/usage", "feature", "feature-of-a"),
     ("GET /v1/flags/{key}/explain", "user", "grace"),
     ("GET /v1/offers/{offerKey}", "version", "2"),
+    ("GET /v1/plans/{planName}/features", "version", "2"),
+    ("GET /v1/products/{productName}/features", "version", "2"),
     ("GET /v1/operations/", "proof", "made-up"),
     ("GET /v1/", "archived", "true"),
     ("GET /v1/", "account", NOTHING),

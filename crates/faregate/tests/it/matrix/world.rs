@@ -347,6 +347,9 @@ impl World {
             "lasts": { "days": 1 },
         });
         assert_eq!(admin.put("/v1/offers/offer-of-a", &offer).status, 201);
+        let given = json!({ "features": { "feature-of-a": { "value": true } } });
+        assert_eq!(admin.put("/v1/plans/plan-of-a/features", &given).status, 201);
+        assert_eq!(admin.put("/v1/products/product-of-a/features", &given).status, 201);
         let account = self.objects.fill("/v1/accounts/{accountId}");
         let bought = admin.post(&format!("{account}/purchases"), &json!({ "offer": "offer-of-a" }));
         assert_eq!(bought.status, 201, "{}", bought.text());
@@ -368,6 +371,8 @@ impl World {
         self.objects.add("reservationId", text(&reserved.json(), "reservationId"));
         self.objects.add("featureKey", "feature-of-a");
         self.objects.add("offerKey", "offer-of-a");
+        self.objects.add("planName", "plan-of-a");
+        self.objects.add("productName", "product-of-a");
         self.objects.add("purchaseId", text(&bought.json()["purchase"], "purchaseId"));
         self.objects.add("grantId", text(&granted.json(), "grantId"));
     }
