@@ -101,11 +101,11 @@ fn quantity(of: &Subscription) -> u32 {
     let start = of.starts_at();
     let has = of.transitions.iter().enumerate();
     let has = has.filter(|(place, it)| *place < of.in_effect || it.at <= start);
-    let quantities = has.filter_map(|(_, it)| match it.to {
+    let mut quantities = has.filter_map(|(_, it)| match it.to {
         To::Quantity(quantity) => Some(quantity),
         To::Plan { .. } | To::BillCycleDay(_) | To::Cancelled | To::Expired => None,
     });
-    quantities.last().unwrap_or(1)
+    quantities.next_back().unwrap_or(1)
 }
 
 /// A grant that a subscription should have.

@@ -143,6 +143,20 @@ impl Featured {
                 self.put(FeaturesOf::plan(plan), &words[2..].join(" "));
                 Ok(())
             }
+            ["undo"] => {
+                self.run(BillingCommand::UndoChange(of(subscription.unwrap())).into()).map(drop)
+            }
+            _ => self.step_of_money(&words),
+        };
+        match done {
+            Ok(()) => self.shown(),
+            Err(refused) => refused.to_string(),
+        }
+    }
+
+    fn step_of_money(&mut self, words: &[&str]) -> Result<(), Rejection> {
+        let account = self.world.account;
+        match words {
             ["charge"] => {
                 let item = NewItem {
                     invoice: None,
@@ -176,14 +190,7 @@ impl Featured {
             ["succeeds"] => self.answer(GatewayStatus::Processed),
             ["fails"] => self.answer(GatewayStatus::Error),
             ["refund", amount] => self.refund(amount),
-            ["undo"] => {
-                self.run(BillingCommand::UndoChange(of(subscription.unwrap())).into()).map(drop)
-            }
-            _ => panic!("{step}"),
-        };
-        match done {
-            Ok(()) => self.shown(),
-            Err(refused) => refused.to_string(),
+            _ => panic!("{words:?}"),
         }
     }
 
