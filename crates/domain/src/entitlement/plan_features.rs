@@ -125,6 +125,15 @@ impl PlanOrProduct {
             Self::Product => "product",
         }
     }
+
+    /// What its features are called where they are not there, or have another version.
+    #[must_use]
+    pub const fn list_name(self) -> &'static str {
+        match self {
+            Self::Plan => "feature list of plan",
+            Self::Product => "feature list of product",
+        }
+    }
 }
 
 impl PlanFeatures {

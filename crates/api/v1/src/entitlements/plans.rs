@@ -201,7 +201,7 @@ async fn find(
     let wanted = of.clone();
     let read = move |queries: &dyn Queries| queries.plan_features(no, &wanted, version);
     let found = api.engine.read(read).await?;
-    found.ok_or_else(|| Error::not_found(of.kind.name(), &of.name))
+    found.ok_or_else(|| Error::not_found(of.kind.list_name(), &of.name))
 }
 
 /// The entries as the features that they name say of which kind they are.

@@ -23,11 +23,7 @@ pub(crate) fn put(state: &State, it: &PutPlanFeatures, cx: &mut Context) -> Outc
         return Err(Rejection::invalid("features", "should be at most 100"));
     }
     let before = state.entitlement.plan_features.get(&(cx.tenant, it.of.clone()));
-    let what = match it.of.kind {
-        PlanOrProduct::Plan => "feature list of plan",
-        PlanOrProduct::Product => "feature list of product",
-    };
-    check_version((what, &it.of.name), it.expected, before.map(|it| it.version))?;
+    check_version((it.of.kind.list_name(), &it.of.name), it.expected, before.map(|it| it.version))?;
     for (key, entry) in &it.features {
         let feature = state.feature(cx.tenant, key).filter(|it| !it.archived);
         let field = format!("features.{key}");

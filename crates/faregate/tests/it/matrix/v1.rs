@@ -23,6 +23,7 @@ pub fn rows() -> Vec<Row> {
     [
         payments(),
         entitlements(),
+        plans(),
         webhooks(),
         gateways(),
         tenants(),
@@ -56,11 +57,26 @@ pub fn operations() -> Vec<Row> {
     ]
 }
 
+fn plans() -> Vec<Row> {
+    let given = r#"{"features":{"feature-of-a":{"value":true}}}"#;
+    vec![
+        row("GET /v1/plans/{planName}/features", may("offer:read")).of_object(),
+        row("GET /v1/plans/{planName}/features/versions", may("offer:read")).of_object(),
+        row("PUT /v1/plans/{planName}/features", may("offer:write"))
+            .at("/v1/plans/plan-of-a/features")
+            .body(given),
+        row("GET /v1/products/{productName}/features", may("offer:read")).of_object(),
+        row("GET /v1/products/{productName}/features/versions", may("offer:read")).of_object(),
+        row("PUT /v1/products/{productName}/features", may("offer:write"))
+            .at("/v1/products/product-of-a/features")
+            .body(given),
+    ]
+}
+
 fn entitlements() -> Vec<Row> {
     let feature = r#"{"name":"Seats","kind":"limit","unit":"seats"}"#;
     let offer =
         r#"{"name":"Free","features":{"feature-of-a":true},"again":"extend","lasts":{"days":1}}"#;
-    let given = r#"{"features":{"feature-of-a":{"value":true}}}"#;
     vec![
         row("GET /v1/features", may("feature:read")),
         row("GET /v1/features/{featureKey}", may("feature:read")).of_object(),
@@ -73,16 +89,6 @@ fn entitlements() -> Vec<Row> {
         row("PUT /v1/offers/{offerKey}", may("offer:write"))
             .at("/v1/offers/offer-of-a")
             .body(offer),
-        row("GET /v1/plans/{planName}/features", may("offer:read")).of_object(),
-        row("GET /v1/plans/{planName}/features/versions", may("offer:read")).of_object(),
-        row("PUT /v1/plans/{planName}/features", may("offer:write"))
-            .at("/v1/plans/plan-of-a/features")
-            .body(given),
-        row("GET /v1/products/{productName}/features", may("offer:read")).of_object(),
-        row("GET /v1/products/{productName}/features/versions", may("offer:read")).of_object(),
-        row("PUT /v1/products/{productName}/features", may("offer:write"))
-            .at("/v1/products/product-of-a/features")
-            .body(given),
         row("GET /v1/accounts/{accountId}/purchases", may("entitlement:read")).of_object(),
         row("POST /v1/accounts/{accountId}/purchases", may("entitlement:create"))
             .body(r#"{"offer":"offer-of-a"}"#)

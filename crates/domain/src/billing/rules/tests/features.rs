@@ -6,6 +6,7 @@ use super::*;
 use crate::account::blocking_state::{
     ACCOUNT_SERVICE, AddBlockingState, Blockable, Blocks, CLOSED, CloseAccount,
 };
+use crate::account::tag::AddTags;
 use crate::billing::bundle::Bundle;
 use crate::billing::invoice::Manual;
 use crate::billing::pay::PayInvoice;
@@ -182,6 +183,17 @@ impl Featured {
                 let it = PayInvoice { invoice, is_external: true, call };
                 self.run(BillingCommand::Pay(Box::new(it)).into()).map(drop)
             }
+            ["hold"] => {
+                let id =
+                    CONTROL_TAGS.iter().find(|it| it.tag == ControlTag::AutoPayOff).unwrap().id();
+                let it = AddTags { account, part: None, definitions: vec![id] };
+                self.run(AccountCommand::AddTags(it).into()).map(drop)
+            }
+            ["release"] => {
+                pay::untag(&mut self.world, ControlTag::AutoPayOff);
+                pay::fire(&mut self.world);
+                Ok(())
+            }
             ["void"] => {
                 let invoice = self.invoice();
                 self.run(BillingCommand::VoidInvoice(InvoiceOf { account, invoice }).into())
@@ -313,7 +325,12 @@ fn what_waits_for_a_payment_comes_in_the_commit_that_settles_it() {
     check("a=2!", &format!("{called} | fails"), expect!["base=1"]);
     check("a=2!", &format!("{called} | fails | pay"), expect!["a=2, base=1"]);
     check("a=2!", &format!("{called} | fails | pay | until 2026-03-10"), expect!["a=2, base=1"]);
-    check("a=2!", &format!("{called} | fails | void"), expect!["base=1"]);
+    let held = "hold | subscribe pro | until 2026-02-10";
+    check("a=2!", held, expect!["base=1"]);
+    check("a=2!", &format!("{held} | release"), expect!["a=2, base=1"]);
+    let void = format!("{called} | fails | void");
+    check("a=2!", &void, expect!["base=1"]);
+    check("a=2!", &format!("{void} | until 2026-03-10 | succeeds"), expect!["a=2, base=1"]);
 }
 
 #[test]

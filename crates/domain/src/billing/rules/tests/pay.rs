@@ -310,14 +310,14 @@ fn definitions(tag: ControlTag) -> Vec<crate::TagDefinitionId> {
     CONTROL_TAGS.iter().filter(|it| it.tag == tag).map(|it| it.id()).collect()
 }
 
-fn untag(world: &mut World, tag: ControlTag) {
+pub(super) fn untag(world: &mut World, tag: ControlTag) {
     let (account, definitions) = (world.account, definitions(tag));
     let it = RemoveTags { account, part: None, definitions };
     world.rows.run(AccountCommand::RemoveTags(it).into()).unwrap();
 }
 
 /// Fires the timers of payments until there is none; how often one fired.
-fn fire(world: &mut World) -> usize {
+pub(super) fn fire(world: &mut World) -> usize {
     let mut fired = 0;
     loop {
         let is_it = |it: &&Timer| it.key.kind == TimerKind::InvoicePayment;
