@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::catalogs;
 use crate::client::{Answer, Client};
-use crate::process::{Launch, Server, TempDir, run};
+use crate::process::{Launch, Server, TempDir, eventually, run};
 
 /// Sets the clock, and waits for what is due then.
 fn clock(client: &Client, at: &str) {
@@ -97,6 +97,41 @@ fn a_subscription_has_the_features_of_its_plan_until_it_ends() {
     server.stop();
     let verified = run(&["verify", "--data-dir", folder.path().to_str().unwrap()]);
     assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn a_flag_follows_a_subscription() {
+    let server = Server::start();
+    let client = shop(&server);
+    put_features(&client);
+    let flag = json!({
+        "key": "help", "name": "Help", "variationType": "boolean", "isEnabled": true,
+        "variations": [{ "id": "on", "value": "true" }, { "id": "off", "value": "false" }],
+        "disabledVariationId": "off", "gate": "support",
+        "fallthrough": { "variations": [{ "id": "on", "rollout": [0, 1] }] },
+    });
+    let made = client.post("/v1/flags?environment=dev", &flag);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let account = account(&client);
+    let body = json!({ "accountId": account, "planName": "pro-monthly" });
+    let made = client.create("/1.0/kb/subscriptions", &body);
+    let environments = client.get("/v1/environments").json();
+    let mut environments = environments.as_array().unwrap().iter();
+    let dev = environments.find(|it| it["key"] == "dev").unwrap();
+    let mut secrets = dev["secrets"].as_array().unwrap().iter();
+    let secret = secrets.find(|it| it["type"] == "client").unwrap()["value"].as_str().unwrap();
+    let ofrep = Client::new(&server.url).header("X-API-Key", secret);
+    let user = json!({ "context": { "targetingKey": account } });
+    let is_on = || {
+        let value = ofrep.post("/ofrep/v1/evaluate/flags/help", &user).json()["value"].clone();
+        value.as_bool().expect("the flag has a value")
+    };
+    assert!(!is_on(), "nothing is paid yet");
+    clock(&client, "2026-02-10");
+    eventually("the flag is on once the first month is paid", || is_on().then_some(()));
+    let path = format!("/1.0/kb/subscriptions/{}", made["subscriptionId"].as_str().unwrap());
+    assert_eq!(client.send("DELETE", &path, None).status, 204);
+    eventually("the flag is off again", || (!is_on()).then_some(()));
 }
 
 /// The last part of a problem's type.
