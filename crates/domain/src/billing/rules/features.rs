@@ -119,12 +119,11 @@ impl Books<'_> {
         let stages = features::stages(it, |current| self.mapping(current));
         let wanted = features::wanted(&stages, active);
         let now = cx.now;
-        let is_held =
-            |grant: &Grant| grant.subscription() == Some(it.id) && !grant.term().is_over(now);
-        let (held, mut others): (Vec<Grant>, Vec<Grant>) =
-            std::mem::take(&mut entitled.grants).into_iter().partition(is_held);
-        let mut room = GRANTS_MAX
-            .saturating_sub(others.iter().filter(|grant| !grant.term().is_over(now)).count());
+        let is_over = |grant: &Grant| grant.term().is_over(now);
+        let is_held = |grant: &Grant| grant.subscription() == Some(it.id) && !is_over(grant);
+        let held: Vec<Grant> = entitled.grants.iter().filter(|it| is_held(it)).cloned().collect();
+        let live = entitled.grants.iter().filter(|it| !is_over(it)).count();
+        let mut room = GRANTS_MAX.saturating_sub(live - held.len());
         let mut given = GivenFeatures { grants: 0, until: None, is_paid: false };
         let (mut kept, mut new) = (vec![], vec![]);
         for it in wanted.into_iter().map(|wanted| (it.id, wanted)) {
@@ -136,12 +135,18 @@ impl Books<'_> {
             let is_kept = held.is_some_and(|held| held.id == grant.id);
             if is_kept { kept.push(grant) } else { new.push(grant) }
         }
-        // What was granted keeps its place, and what is new comes last.
-        for held in held {
-            others.extend(kept.iter().find(|grant| grant.id == held.id).cloned());
-        }
-        others.extend(new);
-        entitled.grants = others;
+        // What was granted keeps its place: where the latest value counts, that is the one of what came since.
+        entitled.grants.retain_mut(|grant| {
+            if !is_held(grant) {
+                return true;
+            }
+            let known = kept.iter().find(|it| it.id == grant.id);
+            known.is_some_and(|known| {
+                grant.clone_from(known);
+                true
+            })
+        });
+        entitled.grants.extend(new);
         given
     }
 

@@ -364,12 +364,24 @@ fn what_stays_the_same_is_neither_taken_nor_given_again() {
     let events: Vec<_> = it.entitled().unwrap().grants.iter().map(|it| it.from).collect();
     assert!(events.iter().all(|from| *from == at("2026-01-10T08:00")));
     assert_eq!(version(&it), 2);
-    // A period changes nothing.
+    // A period changes nothing, and what an operator granted since stays the latest.
+    let grant = GrantFeature {
+        account: it.world.account,
+        feature: "a".to_owned(),
+        value: FeatureValue::Limit(9),
+        from: None,
+        until: None,
+        reason: "gift".to_owned(),
+    };
+    it.run(EntitlementCommand::Grant(Box::new(grant)).into()).unwrap();
+    let before = it.entitled().unwrap().clone();
     it.step("until 2026-03-10");
-    assert_eq!(version(&it), 2);
+    assert_eq!(it.entitled().unwrap(), &before);
+    assert_eq!(version(&it), 3);
     // Another end is a new version.
     it.step("cancel later");
-    assert_eq!(version(&it), 3);
+    assert_eq!(version(&it), 4);
+    assert_eq!(it.entitled().unwrap().grants.last(), before.grants.last());
 }
 
 #[test]
