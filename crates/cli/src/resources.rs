@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -463,21 +463,7 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             entitlements::explain(&mut remote, matches, server.json).await?;
         }
         Request::Credentials { path } => {
-            let path = filled(&mut remote, path, action, matches).await?;
-            let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
-            remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
-            let answer = remote.send(Method::POST, &path, None, body).await?;
-            let is_taken = answer.status == StatusCode::CONFLICT;
-            let key = matches.try_get_one::<String>("key").ok().flatten().filter(|_| is_taken);
-            let answer = succeeded(answer).map_err(|refused| match key {
-                Some(key) => refused
-                    .with(&format!("eval \"$(faregate tenants rotate-secret {key} --export)\"")),
-                None => refused,
-            })?;
-            match matches.get_flag(EXPORT) {
-                true => println!("{}", exports(&answer.json()?)),
-                false => print_answer(&answer, server.json)?,
-            }
+            tenants::credentials(&mut remote, (action, path), matches, server.json).await?;
         }
         Request::Events { path, columns, follows } => {
             let of = (*path, *columns);
@@ -586,17 +572,6 @@ impl ByKey {
         let row = rows.iter().find(|row| find(row, self.key).is_some_and(|it| it == key));
         Ok(row.and_then(|row| find(row, self.id)).map(cell))
     }
-}
-
-/// A tenant's credentials as a command of a shell.
-fn exports(answer: &Value) -> String {
-    let variables = [("FAREGATE_API_KEY", "/apiKey"), ("FAREGATE_API_SECRET", "/apiSecret")];
-    let export = |(name, at): (&str, &str)| {
-        let value = find(answer, at)?.as_str()?.replace('\'', r"'\''");
-        Some(format!(" {name}='{value}'"))
-    };
-    let exports: String = variables.into_iter().filter_map(export).collect();
-    format!("export{exports}")
 }
 
 /// The body that the options make.
