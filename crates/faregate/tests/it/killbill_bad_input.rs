@@ -236,9 +236,9 @@ fn invalid_paths_and_parameters_are_refused() {
     );
     get("/1.0/kb/nosuch", expect!["404 null container: Not Found"]);
     get(
-        "/1.0/kb/invoices/pagination",
+        "/1.0/kb/invoices/template",
         expect![
-            "501 null UnsupportedOperationException: GET /1.0/kb/invoices/pagination is not served here"
+            "501 null UnsupportedOperationException: GET /1.0/kb/invoices/template is not served here"
         ],
     );
     get(

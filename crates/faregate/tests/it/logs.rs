@@ -65,7 +65,7 @@ fn gateway_and_client_failures_are_not_logged_as_errors() {
         let body = json!({ "transactionType": "PURCHASE", "amount": "7" });
         assert_eq!(client.post(&path, &body).status, status, "{outcome}");
     }
-    assert_eq!(client.get("/1.0/kb/invoices/pagination").status, 501);
+    assert_eq!(client.get("/1.0/kb/invoices/template").status, 501);
     assert_eq!(client.get("/1.0/kb/accounts/x").status, 400);
     let (_, log) = server.stop();
     let loud = ["WARN", "ERROR"];

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::http::{Connection, Identity, Response};
+use super::http::{Connection, Identity, Request, Response};
 use super::verdict::Verdict;
 use super::{Options, Scene};
 use crate::random::Random;
@@ -23,6 +23,9 @@ const GOES_ON_WITHIN: Duration = Duration::from_secs(2);
 
 /// How soon everything is final after the last kill.
 const FINAL_WITHIN: Duration = Duration::from_secs(60);
+
+/// How old the server's metrics are at most, and a little more.
+const METRICS_AGE: Duration = Duration::from_millis(1_200);
 
 /// A month passes again after so many kills.
 const KILLS_PER_MONTH: u32 = 20;
@@ -253,9 +256,10 @@ fn settle(scene: &mut Scene, verdict: &mut Verdict) -> anyhow::Result<Duration> 
     let mut server = Connection::new(scene.settings.address);
     let began = Instant::now();
     loop {
+        // What the metrics say is up to a second old.
+        thread::sleep(METRICS_AGE);
         let status = read((&mut server, &scene.identity), "/v1/billing".to_owned())?;
-        let open = read((&mut server, &scene.identity), "/v1/payments/unresolved".to_owned())?;
-        let (due, open) = (status["due"].as_i64(), open["payments"].as_array().map(Vec::len));
+        let (due, open) = (status["due"].as_i64(), outstanding(scene, &mut server)?);
         if (due, open) == (Some(0), Some(0)) {
             return Ok(began.elapsed());
         }
@@ -263,8 +267,19 @@ fn settle(scene: &mut Scene, verdict: &mut Verdict) -> anyhow::Result<Duration> 
             verdict.open.push(format!("{due:?} accounts are due, {open:?} payments open"));
             return Ok(began.elapsed());
         }
-        thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// How many payments have no outcome, calls that run among them.
+fn outstanding(scene: &Scene, server: &mut Connection) -> anyhow::Result<Option<u64>> {
+    let token = std::fs::read_to_string(scene.dir.join("data/metrics.token"));
+    let headers = vec![("Authorization", format!("Bearer {}", token.context("a token")?.trim()))];
+    let target = "/metrics".to_owned();
+    let request = Request { method: "GET", target, headers, body: String::new() };
+    let metrics = String::from_utf8(server.send(&request)?.body)?;
+    let mut lines = metrics.lines();
+    let line = lines.find_map(|it| it.strip_prefix("faregate_outstanding_transactions "));
+    Ok(line.and_then(|it| it.parse().ok()))
 }
 
 #[derive(Default)]
