@@ -23,10 +23,9 @@ Kill Bill's own clients read the currencies of its enum only. Its Java client fa
 object in another currency (`InvalidFormatException`): BYN, CLF, MRU, SLE, SSP, STN, UYI, UYW, VED, VES, XCG, ZWG and \
 ZWL. They are taken, with a warning; a tenant [can refuse them](killbill-routes.md#currencies).
 
-Of what tenants store, the configuration of `faregate-rules`, the settings about retries and the one about currencies \
-are evaluated; other \
-settings and other configurations of plugins are kept, and nothing evaluates them yet. Pages of an \
-account's bundles and invoices (`pagination`) are empty yet; its lists are not.
+Of what tenants store, the configuration of `faregate-rules`, the settings about retries and invoices, and the one \
+about currencies are evaluated; other settings and other configurations of plugins are kept, and nothing evaluates \
+them yet.
 
 ";
 

@@ -125,11 +125,8 @@ fn name_object(operation: &mut Operation, names: &ObjectNames) {
 /// Parameters that several routes have in one meaning. A handler describes those that only its route has.
 const PARAMETERS: [(&str, &str); 31] = [
     ("accountId", "The account's id"),
-    ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
-    (
-        "accountWithBalanceAndCBA",
-        "Fills `accountBalance` and `accountCBA`, 0 as there are no invoices",
-    ),
+    ("accountWithBalance", "Fills `accountBalance`"),
+    ("accountWithBalanceAndCBA", "Fills `accountBalance` and `accountCBA`"),
     ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
     ("bundleId", "The bundle"),
     ("controlPluginName", "A control plugin that decides about the call; repeatable"),
