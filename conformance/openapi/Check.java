@@ -137,7 +137,7 @@ class Check {
         PaymentJson read = payments.paymentGet(payment, null, null, null, null, null);
         List<Double> amounts = List.of(read.getAuthAmount(), read.getCapturedAmount(), read.getRefundedAmount());
         check("its amounts are numbers", amounts.equals(List.of(100.0, 60.0, 15.0)), amounts);
-        var entries = new LedgerApi(client).ledgerEntries(null, payment, null, null, null, null);
+        var entries = new LedgerApi(client).ledgerEntries(null, payment, null, null, null, null, null);
         check("the ledger has both postings", entries.getEntries().size() == 2, entries);
     }
 
