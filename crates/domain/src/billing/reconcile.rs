@@ -149,7 +149,7 @@ pub fn reconcile<'a>(
         let rest = if charge.amount.is_zero() {
             Some(charge).filter(|it| !billed.periods.iter().any(|item| item.is(it)))
         } else {
-            pieces.iter_mut().try_fold(charge, |rest, piece| piece.keep(rest, run))
+            keep(&mut pieces, charge, run)
         };
         due.recurring.extend(rest);
     }
@@ -169,6 +169,22 @@ pub fn reconcile<'a>(
         }
     }
     Ok(due)
+}
+
+/// Keeps the days of a charge that pieces have. What is left of the charge.
+fn keep<'a>(
+    pieces: &mut [Piece<'_>],
+    mut charge: RecurringCharge<'a>,
+    run: &Run,
+) -> Option<RecurringCharge<'a>> {
+    loop {
+        let days = (charge.start, charge.end);
+        charge = pieces.iter_mut().try_fold(charge, |rest, piece| piece.keep(rest, run))?;
+        if days == (charge.start, charge.end) {
+            return Some(charge);
+        }
+        // A piece of which the charge had more than all may be what is left of it.
+    }
 }
 
 fn check_disjoint(charges: &[RecurringCharge<'_>]) -> Result<(), Unbillable> {

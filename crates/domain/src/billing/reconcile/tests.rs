@@ -116,6 +116,19 @@ fn a_pause_is_credited_and_the_days_after_it_are_charged_again() {
 }
 
 #[test]
+fn what_was_invoiced_is_kept_in_whatever_order_its_items_are_read() {
+    let counted = alpha().quantity("2024-01-11", 1);
+    let mut account = Account::new();
+    account.check(&alpha(), "2024-01-01", expect!["alpha 2024-01-01 > 2024-02-01 29.99"]);
+    let paused = counted.clone().pause("2024-01-21");
+    account.check(&paused, "2024-01-21", expect!["alpha 2024-01-21 > 2024-02-01 -10.64"]);
+    // Paused and resumed on one day: the charge from the 11th on has some days of the first item and all of the second.
+    account.check(&counted, "2024-01-21", expect!["alpha 2024-01-21 > 2024-02-01 10.64"]);
+    account.billed.periods.reverse();
+    assert_eq!(account.bill(&counted, &run("2024-01-21")), "");
+}
+
+#[test]
 fn a_repair_is_at_most_what_adjustments_left() {
     let cancelled = alpha().cancel("2024-01-16");
     for (adjusted, expected) in [(1_000, "15.48"), (2_000, "9.99"), (2_999, "0.00")] {

@@ -264,15 +264,15 @@ impl History {
     }
 
     /// Running once more gives nothing, whether what is settled is looked at again or not.
-    fn check_again(&mut self) {
-        self.runs_and_gives_nothing();
+    fn check_again(&mut self, at: &str) {
+        self.runs_and_gives_nothing(at);
         for it in self.world.rows.state.billing.subscriptions.iter_mut() {
             it.settled = jiff::civil::Date::MIN;
         }
-        self.runs_and_gives_nothing();
+        self.runs_and_gives_nothing(&format!("{at}, from the beginning"));
     }
 
-    fn runs_and_gives_nothing(&mut self) {
+    fn runs_and_gives_nothing(&mut self, at: &str) {
         let today = jiff::Timestamp::from_microsecond(self.world.rows.now).unwrap();
         let target = Some(today.to_zoned(jiff::tz::TimeZone::UTC).date());
         let account = self.world.account;
@@ -281,7 +281,7 @@ impl History {
         let refused = self.world.rows.run(run().into());
         assert!(
             matches!(refused, Err(Rejection::Billing(BillingRejection::NothingToInvoice))),
-            "{refused:?}"
+            "{at}: {refused:?}"
         );
     }
 }
@@ -294,7 +294,7 @@ fn whatever_is_done_invoices_add_up_and_no_day_is_charged_twice() {
             history.step();
             history.check(&format!("seed {seed}, step {step}"));
         }
-        history.check_again();
+        history.check_again(&format!("seed {seed}"));
         history.check(&format!("seed {seed}, at the end"));
     }
 }
