@@ -1,29 +1,17 @@
 //! `faregate bench entitlements`: checks of what accounts may do, usage that is counted, purchases, and grants that
 //! end.
 
-use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::{Client, Furniture, Method, TIMEOUT};
-use super::process::cpu_between;
+use super::client::{Client, Furniture, Method};
+use super::closed_loop::{self, Worker};
 use super::random::Random;
-use super::report::{LatencyTable, Output, Quantiles, cpu_us_each, exit_code, per_second};
-use super::tally::{ErrorKinds, Latencies};
-use super::{Common, count_up_to, parse_span, raise_open_files};
-use command_line::Target;
 
 mod expire;
 
-/// Connections at most.
-const CONCURRENCY_MAX: i64 = 10_000;
-/// Accounts at most.
-const ACCOUNTS_MAX: i64 = 1_000_000;
 /// The limit of an account's usage: more than a run uses.
 const LIMIT: i64 = 1_000_000_000_000;
 /// The features of each account: a switch and two limits.
@@ -36,7 +24,7 @@ const PRICE: &str = "10.00";
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
     /// Checks whether an account may use a feature.
-    Check(Args),
+    Check(closed_loop::Options),
     /// Counts usage: events one by one or in batches, or reservations that are confirmed.
     Usage(UsageArgs),
     /// Buys an offer of three features, through the gateway that settles at once.
@@ -45,38 +33,11 @@ pub enum Bench {
     Expire(expire::Args),
 }
 
-/// Options of `faregate bench entitlements check`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    common: Common,
-    /// Accounts, each with a switch and two limits.
-    #[arg(long, default_value_t = 1_000, value_parser = count_up_to(ACCOUNTS_MAX))]
-    accounts: u32,
-    /// Connections, each with one request at a time.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=CONCURRENCY_MAX))]
-    concurrency: u16,
-    /// How long to measure.
-    #[arg(long, default_value = "10s", value_parser = parse_span)]
-    duration: Duration,
-    /// How long to run before measuring.
-    #[arg(long, default_value = "2s", value_parser = parse_span)]
-    warm_up: Duration,
-    /// The server's process id: report its CPU time.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    #[command(flatten)]
-    output: Output,
-    /// Exit with 1 where anything failed.
-    #[arg(long)]
-    strict: bool,
-}
-
 /// Options of `faregate bench entitlements usage`.
 #[derive(Debug, clap::Args)]
 pub struct UsageArgs {
     #[command(flatten)]
-    args: Args,
+    args: closed_loop::Options,
     /// Events of a request.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     batch: u16,
@@ -89,7 +50,7 @@ pub struct UsageArgs {
 #[derive(Debug, clap::Args)]
 pub struct BuyArgs {
     #[command(flatten)]
-    args: Args,
+    args: closed_loop::Options,
     /// Pay as much without buying anything instead, by Kill Bill's API.
     #[arg(long)]
     plain: bool,
@@ -118,43 +79,24 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
         Bench::Usage(UsageArgs { args, reserve: true, .. }) => (args, Work::Reserve),
         Bench::Usage(UsageArgs { args, batch, .. }) => (args, Work::Record { batch: *batch }),
     };
-    let target = args.common.target()?;
-    raise_open_files(u64::from(args.concurrency))?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let report = runtime.block_on(measure(args, work, target))?;
-    args.output.print(&report)?;
-    Ok(exit_code(report.ok, report.errors, args.strict))
-}
-
-async fn measure(args: &Args, work: Work, target: Target) -> anyhow::Result<Report> {
-    args.common.create_tenant(&target, TIMEOUT).await?;
-    let client = Client::new(&target, &args.common.identity())?;
-    let accounts = Arc::new(furnish(args, work, client.another()).await?);
-    let measured_from = Instant::now() + args.warm_up;
-    let end = measured_from + args.duration;
-    let run = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros();
-    let mut workers = tokio::task::JoinSet::new();
-    for number in 0..args.concurrency {
-        let worker = Worker {
-            client: client.another(),
-            accounts: Arc::clone(&accounts),
-            random: Random::new(u64::from(number)),
-            name: format!("{run:x}-{number}"),
-            sent: 0,
-        };
-        workers.spawn(worker.work(work, measured_from, end));
-    }
-    let cpu = cpu_between(args.pid, measured_from, end).await?;
-    let mut sum = Found::default();
-    while let Some(found) = workers.join_next().await {
-        sum.add(&found.context("a client panicked")?);
-    }
-    Ok(Report::new(&sum, args.duration, cpu))
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros();
+    let furnished = async |client: Client| Ok(Arc::new(furnish(args, work, client).await?));
+    closed_loop::run(args, furnished, |client, number, accounts| Shopper {
+        client,
+        work,
+        accounts: Arc::clone(accounts),
+        random: Random::new(u64::from(number)),
+        name: format!("{started:x}-{number}"),
+        sent: 0,
+    })
 }
 
 /// Makes what the requests are about, and returns the accounts' ids.
-async fn furnish(args: &Args, work: Work, mut client: Client) -> anyhow::Result<Vec<String>> {
+async fn furnish(
+    args: &closed_loop::Options,
+    work: Work,
+    mut client: Client,
+) -> anyhow::Result<Vec<String>> {
     for feature in FEATURES {
         let body = match feature {
             "bench-pro" => json!({ "name": "Bench", "kind": "switch" }),
@@ -187,8 +129,9 @@ async fn furnish(args: &Args, work: Work, mut client: Client) -> anyhow::Result<
 }
 
 /// One connection's share of the work.
-struct Worker {
+struct Shopper {
     client: Client,
+    work: Work,
     accounts: Arc<Vec<String>>,
     random: Random,
     /// Begins the ids of its events.
@@ -197,34 +140,19 @@ struct Worker {
     sent: u64,
 }
 
-impl Worker {
-    async fn work(mut self, work: Work, measured_from: Instant, end: Instant) -> Found {
-        let mut found = Found::default();
-        loop {
-            let sent = Instant::now();
-            if sent >= end {
-                return found;
-            }
-            let done = match work {
-                Work::Check => self.check().await,
-                Work::Record { batch } => self.record(batch).await,
-                Work::Reserve => self.reserve().await,
-                Work::Buy => self.buy().await,
-                Work::Pay => self.pay().await,
-            };
-            if sent < measured_from {
-                continue;
-            }
-            match done {
-                Ok(count) => {
-                    found.latencies.record(sent.elapsed());
-                    found.done += count;
-                }
-                Err(kind) => found.errors.count(&kind, 1),
-            }
+impl Worker for Shopper {
+    async fn once(&mut self) -> Result<u64, String> {
+        match self.work {
+            Work::Check => self.check().await,
+            Work::Record { batch } => self.record(batch).await,
+            Work::Reserve => self.reserve().await,
+            Work::Buy => self.buy().await,
+            Work::Pay => self.pay().await,
         }
     }
+}
 
+impl Shopper {
     async fn check(&mut self) -> Result<u64, String> {
         let feature = FEATURES[self.below(FEATURES.len())];
         let path = format!("/v1/accounts/{}/entitlements/{feature}", self.any_account());
@@ -289,61 +217,5 @@ impl Worker {
     fn below(&mut self, count: usize) -> usize {
         let number = self.random.next() % u64::try_from(count).unwrap_or(u64::MAX);
         usize::try_from(number).unwrap_or_default()
-    }
-}
-
-#[derive(Default)]
-struct Found {
-    latencies: Latencies,
-    /// Checks, events, reservations that were confirmed, purchases, or payments.
-    done: u64,
-    errors: ErrorKinds,
-}
-
-impl Found {
-    fn add(&mut self, other: &Self) {
-        self.latencies.add(&other.latencies);
-        self.done += other.done;
-        self.errors.add(&other.errors);
-    }
-}
-
-#[derive(Serialize)]
-struct Report {
-    /// Checks, events, reservations that were confirmed, purchases, or payments, per second.
-    per_s: f64,
-    /// Requests, or pairs of them, that succeeded.
-    ok: u64,
-    errors: u64,
-    error_kinds: ErrorKinds,
-    latency_ms: Quantiles,
-    /// CPU of the process named by `--pid`, for each of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server_cpu_us_each: Option<f64>,
-}
-
-impl Report {
-    fn new(found: &Found, measured: Duration, cpu: Option<Duration>) -> Self {
-        Self {
-            per_s: per_second(found.done, measured),
-            ok: found.latencies.count(),
-            errors: found.errors.total(),
-            error_kinds: found.errors.clone(),
-            latency_ms: Quantiles::of(&found.latencies),
-            server_cpu_us_each: cpu.and_then(|cpu| cpu_us_each(cpu, found.done)),
-        }
-    }
-}
-
-impl Display for Report {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { per_s, ok, errors, .. } = self;
-        writeln!(f, "{per_s:.1} per s   {ok} ok   {errors} errors\n")?;
-        let rows = [("request", self.latency_ms)];
-        write!(f, "{}", LatencyTable { heading: "latency, ms", name_width: 16, rows: &rows })?;
-        if let Some(cpu) = self.server_cpu_us_each {
-            writeln!(f, "server: {cpu:.1} us of CPU each")?;
-        }
-        write!(f, "{}", self.error_kinds)
     }
 }

@@ -16,6 +16,7 @@ mod allocator;
 mod billing;
 mod callbacks;
 mod client;
+mod closed_loop;
 mod connection;
 mod due;
 mod entitlements;
@@ -38,6 +39,7 @@ mod retries;
 mod sample;
 mod schedule;
 mod signup;
+mod subscriptions;
 mod tally;
 
 use connection::Connection;
@@ -64,6 +66,8 @@ enum Bench {
     Retries(retries::Args),
     /// Subscriptions that are due on the same day, beside other payments.
     Billing(billing::Args),
+    /// Subscribing, changes of plans, and invoices that are shown before there are any.
+    Subscriptions(subscriptions::Args),
     /// Simultaneous gRPC requests, as "Billing Service with Kafka Middleware" measured them.
     Grpc(grpc::Args),
     /// ISO 8583 requests on one connection, with a fixed number in flight.
@@ -99,6 +103,7 @@ fn run(bench: Bench) -> anyhow::Result<ExitCode> {
         Bench::Reads(args) => reads::run(&args),
         Bench::Retries(args) => retries::run(&args),
         Bench::Billing(args) => billing::run(&args),
+        Bench::Subscriptions(args) => subscriptions::run(&args),
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
         Bench::Flags(args) => flags::run(&args),

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::client::{Client, Furniture};
+use crate::closed_loop::ACCOUNTS_MAX;
 use crate::count_up_to;
 use crate::due::{self, Due};
 
@@ -20,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     due: due::Options,
     /// Accounts with a grant each, which end in the same second.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_up_to(super::ACCOUNTS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_up_to(ACCOUNTS_MAX))]
     grants: u32,
 }
 
