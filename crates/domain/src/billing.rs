@@ -120,11 +120,20 @@ pub struct BillingSettings {
     /// Kill Bill's `org.killbill.invoice.proration.fixed.days`: how many days each period has where part of it is
     /// charged; 0: as many as it has.
     pub fixed_days: i32,
+    /// Kill Bill's `org.killbill.invoice.dryRunNotificationSchedule`: how long before its day an invoice is announced, in
+    /// microseconds; 0: it is not.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub announced_us: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_never(us: &i64) -> bool {
+    *us == 0
 }
 
 impl BillingSettings {
     /// Those of a tenant that set none.
-    pub const DEFAULT: Self = Self { greedy: false, fixed_days: 0 };
+    pub const DEFAULT: Self = Self { greedy: false, fixed_days: 0, announced_us: 0 };
 
     #[must_use]
     pub fn are_default(&self) -> bool {

@@ -176,6 +176,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The surroundings of what is tried aside: nothing of it is committed.
+    pub(crate) fn aside(&self) -> Context<'a> {
+        Self { done: Done::default(), ..*self }
+    }
+
     /// The id of the next thing that this request creates.
     pub(crate) fn mint<K>(&mut self) -> Id<K> {
         let id = self.request.entity(self.minted);

@@ -1,5 +1,6 @@
 //! Events for the followers of the journal: push callbacks, analytics, Kafka.
 
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::{Blockable, Blocks};
@@ -186,6 +187,17 @@ pub enum Event {
         balance: AmountMinor,
         currency: Currency,
     },
+    /// An invoice is to come, as the tenant's settings ask to be told before.
+    InvoiceUpcoming {
+        account: AccountId,
+        /// The day that it is for.
+        target: Date,
+        /// What it would charge as things are.
+        charged: AmountMinor,
+        /// What of it would be to pay.
+        balance: AmountMinor,
+        currency: Currency,
+    },
     /// An account cannot be billed, and is not until somebody acts.
     AccountParked { account: AccountId, reason: Unbillable },
     /// A tenant stored a value.
@@ -313,6 +325,7 @@ impl Event {
             | Self::InvoiceCreated { account, .. }
             | Self::InvoiceAdjusted { account, .. }
             | Self::InvoicePaid { account, .. }
+            | Self::InvoiceUpcoming { account, .. }
             | Self::AccountParked { account, .. }
             | Self::DisputeEvidenceDue { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }

@@ -204,6 +204,7 @@ impl Deltas {
             | Event::InvoiceCreated { .. }
             | Event::InvoiceAdjusted { .. }
             | Event::InvoicePaid { .. }
+            | Event::InvoiceUpcoming { .. }
             | Event::AccountParked { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }

@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Kill Bill's name of an event, with the type and the id of its object; `None` for an event that Kill Bill has not.
-pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static str, String)> {
+pub(crate) fn killbill_event(
+    event: &Event,
+) -> Option<(&'static str, &'static str, Option<String>)> {
     if let Event::SubscriptionChanged { subscription, step, is_in_effect, .. } = event {
         let name = match step {
             SubscriptionStep::Created => "SUBSCRIPTION_CREATION",
@@ -23,17 +25,20 @@ pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static st
             SubscriptionStep::Expired if !is_in_effect => return None,
             SubscriptionStep::Expired => "SUBSCRIPTION_EXPIRED",
         };
-        return Some((name, "SUBSCRIPTION", subscription.to_string()));
+        return Some((name, "SUBSCRIPTION", Some(subscription.to_string())));
     }
     if let Event::InvoiceCreated { invoice, .. } = event {
-        return Some(("INVOICE_CREATION", "INVOICE", invoice.to_string()));
+        return Some(("INVOICE_CREATION", "INVOICE", Some(invoice.to_string())));
     }
     if let Event::InvoiceAdjusted { invoice, .. } = event {
-        return Some(("INVOICE_ADJUSTMENT", "INVOICE", invoice.to_string()));
+        return Some(("INVOICE_ADJUSTMENT", "INVOICE", Some(invoice.to_string())));
+    }
+    if let Event::InvoiceUpcoming { .. } = event {
+        return Some(("INVOICE_NOTIFICATION", "INVOICE", None));
     }
     let Event::InvoicePaid { invoice, is_paid, .. } = event else { return None };
     let name = if *is_paid { "INVOICE_PAYMENT_SUCCESS" } else { "INVOICE_PAYMENT_FAILED" };
-    Some((name, "INVOICE", invoice.to_string()))
+    Some((name, "INVOICE", Some(invoice.to_string())))
 }
 
 /// Kill Bill's meta data of an event; `None` for an event that has none there. The key of a subscription's bundle is
@@ -140,6 +145,15 @@ pub(crate) fn data(event: &Event) -> Value {
             "currency": currency.code(),
         });
     }
+    if let Event::InvoiceUpcoming { account, target, charged, balance, currency } = event {
+        return json!({
+            "accountId": account,
+            "targetDate": target.to_string(),
+            "amount": charged.decimal(*currency),
+            "balance": balance.decimal(*currency),
+            "currency": currency.code(),
+        });
+    }
     let Event::AccountParked { account, reason } = event else { return json!({}) };
     json!({ "accountId": account, "reason": reason.to_string() })
 }
@@ -233,6 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_come_has_no_invoice_yet() {
+        let upcoming = Event::InvoiceUpcoming {
+            account: AccountId::new(Uuid::from_u128(1)),
+            target: "2026-03-09".parse().unwrap(),
+            charged: AmountMinor(2_000),
+            balance: AmountMinor(500),
+            currency: usd(),
+        };
+        let of_killbill = ("INVOICE_NOTIFICATION", "INVOICE", None);
+        assert_eq!(killbill_event(&upcoming), Some(of_killbill));
+        expect![[r#"{"accountId":"00000000-0000-0000-0000-000000000001","amount":"20.00","balance":"5.00","currency":"USD","targetDate":"2026-03-09"}"#]].assert_eq(&data(&upcoming).to_string());
+    }
+
+    #[test]
     fn endpoints_can_choose_every_type_of_billing() {
         let (account, invoice) = (AccountId::new(Uuid::nil()), InvoiceId::new(Uuid::nil()));
         let (charged, balance, currency) = (AmountMinor(1), AmountMinor(1), usd());
@@ -240,7 +268,9 @@ mod tests {
         let adjusted = Event::InvoiceAdjusted { account, invoice, charged, balance, currency };
         let created =
             Event::InvoiceCreated { account, invoice, number: 1, charged, balance, currency };
-        for event in events.chain([adjusted, created]) {
+        let target = "2026-03-09".parse().unwrap();
+        let upcoming = Event::InvoiceUpcoming { account, target, charged, balance, currency };
+        for event in events.chain([adjusted, created, upcoming]) {
             let kind = event_type(&event).unwrap();
             assert!(EVENT_TYPES.contains(&kind), "{kind}");
         }

@@ -42,7 +42,8 @@ pub fn body(event: &Event) -> Option<Bytes> {
         Event::SubscriptionChanged { account, .. }
         | Event::InvoiceCreated { account, .. }
         | Event::InvoiceAdjusted { account, .. }
-        | Event::InvoicePaid { account, .. } => {
+        | Event::InvoicePaid { account, .. }
+        | Event::InvoiceUpcoming { account, .. } => {
             let (event_type, object_type, object_id) = billing::killbill_event(event)?;
             let of_account = Notification::of_account(event_type, account);
             let meta_data = billing::meta_data(event);
@@ -81,7 +82,7 @@ fn of_blocking_state(event: &Event) -> Option<Notification> {
     };
     let about = |event| Notification {
         object_type: object_type(*of),
-        object_id: of.id(*account).to_string(),
+        object_id: Some(of.id(*account).to_string()),
         ..Notification::of_account(event, account)
     };
     // Its states are events of their own in Kill Bill, without meta data.
@@ -150,7 +151,7 @@ fn of_transaction(it: &TransactionChange) -> Option<Notification> {
         event_type: if result.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },
         account_id: Some(it.account.to_string()),
         object_type: "PAYMENT",
-        object_id: it.payment.to_string(),
+        object_id: Some(it.payment.to_string()),
         meta_data: Some(json(&meta_data)),
     })
 }
@@ -187,7 +188,8 @@ struct Notification {
     event_type: &'static str,
     account_id: Option<String>,
     object_type: &'static str,
-    object_id: String,
+    /// `None`: there is no such object yet.
+    object_id: Option<String>,
     meta_data: Option<String>,
 }
 
@@ -197,7 +199,7 @@ impl Notification {
             event_type,
             account_id: Some(account.to_string()),
             object_type: "ACCOUNT",
-            object_id: account.to_string(),
+            object_id: Some(account.to_string()),
             meta_data: None,
         }
     }
@@ -207,7 +209,7 @@ impl Notification {
             event_type,
             account_id: None,
             object_type: "TENANT_KVS",
-            object_id: value.to_string(),
+            object_id: Some(value.to_string()),
             meta_data: Some(json(&ConfigMetaData { key })),
         }
     }
@@ -222,7 +224,7 @@ impl Notification {
             event_type,
             account_id: Some(account.to_string()),
             object_type: "TAG",
-            object_id: tag.to_string(),
+            object_id: Some(tag.to_string()),
             meta_data: Some(json(&TagMetaData { tag_definition_name })),
         }
     }
@@ -237,7 +239,7 @@ impl Notification {
             event_type,
             account_id: Some(account.to_string()),
             object_type: "CUSTOM_FIELD",
-            object_id: field.to_string(),
+            object_id: Some(field.to_string()),
             meta_data: None,
         }
     }

@@ -41,6 +41,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "invoice.created",
     "invoice.paid",
     "invoice.payment-failed",
+    "invoice.upcoming",
     "payment.succeeded",
     "payment.pending",
     "payment.failed",
@@ -144,6 +145,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
         Event::InvoiceAdjusted { .. } => "invoice.adjusted",
         Event::InvoicePaid { is_paid: true, .. } => "invoice.paid",
         Event::InvoicePaid { is_paid: false, .. } => "invoice.payment-failed",
+        Event::InvoiceUpcoming { .. } => "invoice.upcoming",
         Event::AccountParked { .. } => "account.parked",
         Event::LateSuccess { .. } => return None,
         Event::TransactionChanged(it) => match it.status {
@@ -306,6 +308,7 @@ fn data(event: &Event) -> Value {
         | Event::InvoiceCreated { .. }
         | Event::InvoiceAdjusted { .. }
         | Event::InvoicePaid { .. }
+        | Event::InvoiceUpcoming { .. }
         | Event::AccountParked { .. } => billing::data(event),
         Event::DisputeChanged { .. } => dispute(event),
         Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({

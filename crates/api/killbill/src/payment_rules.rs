@@ -36,6 +36,10 @@ const IN_ARREAR_MODE: &str = "org.killbill.invoice.inArrear.mode";
 const FIXED_DAYS: &str = "org.killbill.invoice.proration.fixed.days";
 /// The most of them.
 const FIXED_DAYS_MAX: i32 = 366;
+/// How long before its day an invoice is announced: a number with `s`, `m`, `h` or `d`.
+const ANNOUNCED: &str = "org.killbill.invoice.dryRunNotificationSchedule";
+/// A year.
+const ANNOUNCED_MAX_US: i64 = 366 * 86_400 * Timestamp::SECOND_US;
 /// The setting for retries of payments that a client requests.
 const RETRY_API: &str = "faregate.payment.retry.api";
 
@@ -117,7 +121,28 @@ pub(crate) fn settings(text: &str) -> Result<Settings, String> {
         days.ok_or_else(|| format!("{FIXED_DAYS}: should be from 0 to {FIXED_DAYS_MAX}"))
     });
     let fixed_days = fixed_days.transpose()?.unwrap_or_default();
-    Ok(Settings { retries, billing: BillingSettings { greedy, fixed_days } })
+    let announced_us = text_of(ANNOUNCED).map(|text| {
+        time_span(&text)
+            .ok_or_else(|| format!("{ANNOUNCED}: should be a time up to a year, such as 7d or 12h"))
+    });
+    let announced_us = announced_us.transpose()?.unwrap_or_default();
+    Ok(Settings { retries, billing: BillingSettings { greedy, fixed_days, announced_us } })
+}
+
+/// The microseconds of a time as Kill Bill's settings have it, such as `7d`.
+fn time_span(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let unit = text.find(|it: char| !it.is_ascii_digit())?;
+    let (number, unit) = text.split_at(unit);
+    let seconds = match unit.trim_start() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let span = number.parse::<i64>().ok()?.checked_mul(seconds * Timestamp::SECOND_US)?;
+    (span <= ANNOUNCED_MAX_US).then_some(span)
 }
 
 fn retry_days(text: &str) -> Option<Vec<u16>> {
@@ -278,10 +303,16 @@ mod tests {
             assert_eq!(settings(valid), Ok(read), "{valid}");
         }
         let text = r#"{"org.killbill.invoice.inArrear.mode":"GREEDY","org.killbill.invoice.proration.fixed.days":"30"}"#;
-        let billing = BillingSettings { greedy: true, fixed_days: 30 };
+        let billing = BillingSettings { greedy: true, fixed_days: 30, announced_us: 0 };
         assert_eq!(settings(text), Ok(Settings { retries: None, billing }));
+        for (text, announced_us) in [("0s", 0), ("90m", 5_400_000_000), ("7d", 604_800_000_000)] {
+            let billing = BillingSettings { announced_us, ..BillingSettings::DEFAULT };
+            let text = format!(r#"{{"org.killbill.invoice.dryRunNotificationSchedule":"{text}"}}"#);
+            assert_eq!(settings(&text), Ok(Settings { retries: None, billing }));
+        }
         let many = with(&["1"; RETRY_DAYS_MAX + 1].join(","));
         let days = "org.killbill.payment.retry.days: should be at most 100 days from 0 to 3650, such as 8,8,8";
+        let announced = "org.killbill.invoice.dryRunNotificationSchedule: should be a time up to a year, such as 7d or 12h";
         for (text, reason) in [
             ("", "should be a JSON object of names with texts"),
             ("a=b", "should be a JSON object of names with texts"),
@@ -300,6 +331,9 @@ mod tests {
                 r#"{"org.killbill.invoice.proration.fixed.days":367}"#,
                 "org.killbill.invoice.proration.fixed.days: should be from 0 to 366",
             ),
+            (r#"{"org.killbill.invoice.dryRunNotificationSchedule":"7"}"#, announced),
+            (r#"{"org.killbill.invoice.dryRunNotificationSchedule":"-1d"}"#, announced),
+            (r#"{"org.killbill.invoice.dryRunNotificationSchedule":"367d"}"#, announced),
             (&with("-1"), days),
             (&with("3651"), days),
             (&with("8,,8"), days),

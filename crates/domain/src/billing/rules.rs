@@ -1,6 +1,7 @@
 //! The rules of subscriptions and invoices.
 
 mod amend;
+mod announce;
 mod asked;
 mod blocked;
 mod books;

@@ -514,10 +514,17 @@ fn events() {
                 balance,
                 currency,
             },
+            Event::InvoiceUpcoming {
+                account: id(3),
+                target: "2026-03-09".parse().unwrap(),
+                charged: AmountMinor(2_000),
+                balance: AmountMinor(500),
+                currency,
+            },
             Event::AccountParked { account: id(3), reason: Unbillable::TooLarge },
         ],
         expect![[
-            r#"[{"InvoiceCreated":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","number":1,"charged":2000,"balance":2000,"currency":"USD"}},{"InvoicePaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","payment":"00000000-0000-0000-0000-000000000008","is_paid":true,"amount":2000,"balance":0,"currency":"USD"}},{"AccountParked":{"account":"00000000-0000-0000-0000-000000000003","reason":"TooLarge"}}]"#
+            r#"[{"InvoiceCreated":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","number":1,"charged":2000,"balance":2000,"currency":"USD"}},{"InvoicePaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","payment":"00000000-0000-0000-0000-000000000008","is_paid":true,"amount":2000,"balance":0,"currency":"USD"}},{"InvoiceUpcoming":{"account":"00000000-0000-0000-0000-000000000003","target":"2026-03-09","charged":2000,"balance":500,"currency":"USD"}},{"AccountParked":{"account":"00000000-0000-0000-0000-000000000003","reason":"TooLarge"}}]"#
         ]],
     );
 }

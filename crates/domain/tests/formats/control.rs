@@ -59,7 +59,7 @@ fn rules() {
     check(
         &set(Some(RulesPart::Settings(Settings {
             retries: Some(retries.clone()),
-            billing: BillingSettings { greedy: true, fixed_days: 30 },
+            billing: BillingSettings { greedy: true, fixed_days: 30, announced_us: 0 },
         }))),
         expect![[
             r#"{"Tenant":{"SetValue":{"key":"k","value":null,"rules":{"Settings":{"retries":{"days":[8,8],"api":true},"billing":{"greedy":true,"fixed_days":30}}}}}}"#

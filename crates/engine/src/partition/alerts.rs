@@ -74,6 +74,7 @@ fn dispute(request: &Request, event: &Event) {
         | Event::InvoiceCreated { .. }
         | Event::InvoiceAdjusted { .. }
         | Event::InvoicePaid { .. }
+        | Event::InvoiceUpcoming { .. }
         | Event::TransactionChanged(_)
         | Event::LateSuccess { .. }
         | Event::TenantConfigChanged { .. }

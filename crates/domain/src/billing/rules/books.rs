@@ -25,6 +25,7 @@ use crate::{
 };
 
 /// An account with what is billed of it.
+#[derive(Clone)]
 pub(super) struct Books<'s> {
     pub(super) state: &'s State,
     pub(super) account: Account,
@@ -33,6 +34,8 @@ pub(super) struct Books<'s> {
     /// All versions of the tenant's catalog.
     pub(super) versions: Versions,
     pub(super) billing: AccountBilling,
+    /// What is due by then is done: now, or the instant of the account's timer.
+    pub(super) until: Timestamp,
     /// Those that are not over, the oldest first.
     pub(super) subscriptions: Vec<Subscription>,
     /// The blocking states of all of them, those of the command among them.
@@ -68,6 +71,7 @@ impl<'s> Books<'s> {
             calendar: AccountCalendar::of(found),
             versions: Versions::new(all.map(|it| Arc::clone(&it.catalog)).collect()),
             billing: state.billing.accounts.get(&key).cloned().unwrap_or_else(none),
+            until: cx.now,
             subscriptions: state.billing.subscriptions.of(&key).values().cloned().collect(),
             states: states(state, key, cx),
             is_dry: false,
@@ -154,10 +158,11 @@ impl<'s> Books<'s> {
     /// Gives and takes features, writes what changed, and sets the timer for what is due next.
     pub(super) fn close(mut self, cx: &mut Context) {
         self.give_features(cx);
-        let state_due = self.next_state();
+        let others = [self.next_state(), self.next_announcement(cx)];
         let Self { state, account, calendar, mut billing, subscriptions, .. } = self;
         let key = account.key();
-        let due = subscriptions.iter().filter_map(|it| it.due(calendar)).chain(state_due).min();
+        let due = subscriptions.iter().filter_map(|it| it.due(calendar));
+        let due = due.chain(others.into_iter().flatten()).min();
         let due = due.filter(|_| billing.parked.is_none());
         if due != billing.due {
             match due {

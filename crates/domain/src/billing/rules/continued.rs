@@ -1,7 +1,7 @@
 //! What is due of an account's subscriptions: one instant after the other.
 
 use super::books::Books;
-use super::run;
+use super::{announce, run};
 use crate::billing::reads::timer_of;
 use crate::billing::subscription::ContinueBilling;
 use crate::context::Context;
@@ -19,7 +19,9 @@ pub(crate) fn proceed(state: &State, it: &ContinueBilling, cx: &mut Context) -> 
             return Ok(Accepted::now(Reply::Done));
         };
         books.billing.due = None;
+        books.until = it.due;
         run::at(&mut books, it.due, cx);
+        announce::upcoming(&books, cx);
         books.close(cx);
     }
     Ok(Accepted::now(Reply::Done))

@@ -118,7 +118,7 @@ pub(super) fn invoice(
     let events = events(books)?;
     let billed: Vec<Billed> =
         books.subscriptions.iter().map(|it| Billed::of(&books.items(it))).collect();
-    let settings = books.state.payment_rules(cx.tenant).map(|it| it.billing).unwrap_or_default();
+    let settings = books.settings(cx);
     let mut dues: Vec<(Due<'_>, Option<Date>)> = vec![];
     for ((it, events), billed) in books.subscriptions.iter().zip(&events).zip(&billed) {
         let run = Run {

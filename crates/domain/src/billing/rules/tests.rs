@@ -1,5 +1,6 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
+mod announced;
 mod by_hand;
 mod features;
 mod histories;
