@@ -1,5 +1,6 @@
 //! The simulations of single aggregates: each has a workload and a model, and runs on the one [`kernel`](crate::kernel).
 
+pub mod billing;
 mod commands;
 pub mod metering;
 pub mod methods;
@@ -11,6 +12,7 @@ use crate::kernel::{Tally, Workload, run};
 
 /// All of them: a new aggregate is a workload, a model, and a line here.
 pub const AGGREGATES: &[Aggregate] = &[
+    Aggregate::of::<billing::Billing>(),
     Aggregate::of::<metering::Metering>(),
     Aggregate::of::<methods::Methods>(),
     Aggregate::of::<purchases::Purchases>(),

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use domain::account::blocking_state::BlockingState;
 use domain::account::custom_field::CustomField;
 use domain::account::tag::Tag;
+use domain::billing::account::AccountBilling;
+use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::change::Change;
 use domain::customer::CustomerFile;
 use domain::customer::mail::Mail;
 use domain::customer::operation::Operation;
+use domain::entitlement::Entitlements;
+use domain::ledger::Posting;
 use domain::payment::attempt::{PaymentAttempt, PaymentVelocity};
 use domain::payment::dispute::Dispute;
 use domain::payment::{Outstanding, PaymentFile};
@@ -60,6 +64,9 @@ pub trait Disk {
     /// All data that the final checks read.
     fn books(&self) -> Books;
 
+    /// All that is billed.
+    fn bills(&self) -> Bills;
+
     /// The problems that the store's own verification finds; empty where there are none.
     fn problems(&self) -> Vec<String>;
 }
@@ -100,6 +107,19 @@ pub struct Books {
     pub outstanding: Vec<Outstanding>,
     /// The follower's place in each partition.
     pub followed: BTreeMap<PartitionNo, i64>,
+}
+
+/// All that is billed, as it is paid and posted, and what is given for it.
+#[derive(Debug, Default)]
+pub struct Bills {
+    pub invoices: Vec<Invoice>,
+    pub items: Vec<InvoiceItem>,
+    /// What accounts' billing has once.
+    pub accounts: Vec<AccountBilling>,
+    pub timers: Vec<Timer>,
+    pub postings: Vec<Posting>,
+    pub payments: Vec<PaymentFile>,
+    pub entitlements: Vec<Entitlements>,
 }
 
 /// One state that an entity had.

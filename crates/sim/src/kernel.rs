@@ -1,5 +1,5 @@
-//! The kernel of the simulations of aggregates: one process on a store in memory, which dies and loses commits and its
-//! partition, a clock, and events and timers in their order, all of it from one seed.
+//! The kernel of the simulations of aggregates: one process on a store, in memory unless one is named, which dies and
+//! loses commits and its partitions, a clock, and events and timers in their order, all of it from one seed.
 //!
 //! A [`Workload`] drives it: it submits commands, performs their effects, and compares what is stored with its model.
 
@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+use domain::command::Subject;
 use domain::payment::Actor;
 use domain::timer::Timer;
 use domain::{
-    AccountId, Command, Effect, GatewaySettings, Request, RequestId, Settings, TenantNo, Timestamp,
+    AccountId, Command, Effect, GatewaySettings, PartitionNo, Request, RequestId, Settings,
+    TenantNo, Timestamp,
 };
 use engine::partition::{Partition, Times, Verdict, Work};
 use engine::ports::Entry;
@@ -19,7 +21,7 @@ use uuid::Uuid;
 
 use crate::disk::Disk;
 use crate::faulty::{Faulty, Spy, StoreBug, Trouble};
-use crate::memory::{MemoryDisk, MemoryStore};
+use crate::memory::MemoryDisk;
 use crate::random::Random;
 use crate::schedule::Schedule;
 
@@ -139,6 +141,8 @@ pub struct Done {
     pub command: &'static str,
     pub verdict: Verdict,
     pub is_committed: bool,
+    /// Whether the store has written it, also where nobody could say so.
+    pub is_durable: bool,
     /// The effects to perform.
     pub effects: Vec<Effect>,
     /// The journal rows that the store was given.
@@ -158,10 +162,10 @@ impl Done {
     }
 }
 
-/// A simulated process and its surroundings, with events `E` and bugs `B` at its store.
-pub struct Kernel<B, E> {
+/// A simulated process and its surroundings, with events `E`, bugs `B` at its store, and that store's data `D`.
+pub struct Kernel<B, E, D: Disk = MemoryDisk> {
     pub random: Random,
-    pub disk: MemoryDisk,
+    pub disk: D,
     /// Domain time, in microseconds.
     pub now: i64,
     /// How far domain time is ahead of real time, in microseconds.
@@ -171,31 +175,51 @@ pub struct Kernel<B, E> {
     pub accounts: Vec<AccountId>,
     pub tally: Tally,
     setup: Setup<B>,
-    spy: Spy,
-    partition: Partition<Faulty<MemoryStore, B>>,
+    /// One for each partition, in their order.
+    owners: Vec<Owner<D::Store, B>>,
     /// The number of the process.
     life: u64,
     minted: u64,
 }
 
+/// Who writes to a partition.
+struct Owner<S, B> {
+    share: Share,
+    spy: Spy,
+    /// `None` only while another one is opened in its place.
+    partition: Option<Partition<Faulty<S, B>>>,
+}
+
+/// A partition that is there has an owner.
+const OWNED: &str = "somebody owns the partition";
+
 impl<B: StoreBug + Clone, E> Kernel<B, E> {
-    /// A process that starts on an empty store. `purpose` separates the random numbers of workloads.
+    /// A process that starts on an empty store in memory. `purpose` separates the random numbers of workloads.
     pub fn new(seed: u64, purpose: &str, setup: Setup<B>) -> Self {
-        let (disk, spy) = (MemoryDisk::new(None), Spy::default());
-        Self {
-            random: Random::new(seed, purpose),
+        let shares = vec![setup.share];
+        Self::on(MemoryDisk::new(None), shares, Random::new(seed, purpose), setup)
+    }
+}
+
+impl<B: StoreBug + Clone, E, D: Disk> Kernel<B, E, D> {
+    /// A process that starts on an empty store and owns these shares of it.
+    pub fn on(disk: D, shares: Vec<Share>, random: Random, setup: Setup<B>) -> Self {
+        let owner = |share| Owner { share, spy: Spy::default(), partition: None };
+        let mut kernel = Self {
+            random,
             now: setup.begins_at,
             ahead: 0,
             events: Schedule::default(),
             accounts: vec![],
             tally: Tally::default(),
-            partition: opened(&disk, &spy, &setup),
+            owners: shares.into_iter().map(owner).collect(),
             disk,
             setup,
-            spy,
             life: 0,
             minted: 0,
-        }
+        };
+        kernel.open_all();
+        kernel
     }
 
     /// Counts something that happened.
@@ -226,21 +250,29 @@ impl<B: StoreBug + Clone, E> Kernel<B, E> {
 
     /// Has a command carried out, and its batch committed.
     pub fn submit(&mut self, command: Command) -> Done {
-        self.process(command, Trouble::None)
+        let (at, request) = self.request(command);
+        self.process(at, request, Trouble::None)
     }
 
     /// The commit of a command fails, and the process dies.
     pub fn lose_commit(&mut self, command: Command) -> Done {
-        let done = self.process(command, Trouble::CommitFails);
+        self.submit_in(Trouble::CommitFails, command)
+    }
+
+    /// Something goes wrong with the batch of a command, and the process dies.
+    pub fn submit_in(&mut self, trouble: Trouble, command: Command) -> Done {
+        let (at, request) = self.request(command);
+        let done = self.process(at, request, trouble);
         self.restart();
         done
     }
 
-    /// Another process takes the partition over. The one before still has a command carried out.
+    /// Another process takes the partition of a command over. The one before still has the command carried out.
     pub fn take_over(&mut self, command: Command) -> Done {
-        let new = opened(&self.disk, &self.spy, &self.setup);
-        let done = self.submit(command);
-        self.partition = new;
+        let (at, request) = self.request(command);
+        let new = self.opened(at);
+        let done = self.process(at, request, Trouble::None);
+        self.owners[at].partition = Some(new);
         self.life += 1;
         done
     }
@@ -252,28 +284,67 @@ impl<B: StoreBug + Clone, E> Kernel<B, E> {
     }
 
     fn restart(&mut self) {
-        self.partition = opened(&self.disk, &self.spy, &self.setup);
+        // Whoever has all of a database leaves it before another one opens it.
+        self.owners.iter_mut().for_each(|it| it.partition = None);
+        self.open_all();
         self.life += 1;
     }
 
-    fn process(&mut self, command: Command, trouble: Trouble) -> Done {
+    fn open_all(&mut self) {
+        for at in 0..self.owners.len() {
+            self.owners[at].partition = Some(self.opened(at));
+        }
+    }
+
+    /// An owner of a partition that starts on what is there.
+    fn opened(&self, at: usize) -> Partition<Faulty<D::Store, B>> {
+        let (Owner { share, spy, .. }, setup) = (&self.owners[at], &self.setup);
+        let store = self.disk.connect(*share);
+        let store = Faulty::new(store, spy.clone(), self.disk.cut(), setup.bug.clone());
+        Partition::open(store, Arc::clone(&setup.settings)).expect("the data is always there")
+    }
+
+    /// A request, and the partition that carries it out.
+    fn request(&mut self, command: Command) -> (usize, Request) {
         let id =
             RequestId(Uuid::from_u128((0x0192_0000_0000_7000 << 64) | u128::from(self.mint())));
-        let (name, actor) = (command.name(), Actor::new("client", "client", id.0));
-        let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
+        let at = self.place_of(id, &command);
+        let actor = Actor::new("client", "client", id.0);
+        (at, Request { id, tenant: TENANT, actor, idempotency: None, command })
+    }
+
+    fn place_of(&self, id: RequestId, command: &Command) -> usize {
+        let count = u16::try_from(self.owners.len()).expect("they are few");
+        let account = match command.subject(id) {
+            _ if count == 1 => return 0,
+            Subject::Account(id) => Some(id),
+            Subject::Payment(id) => self.disk.payment(TENANT, id).map(|it| it.payment.account_id),
+            Subject::System | Subject::PaymentMethod(_) => None,
+        };
+        let of_account = |id| PartitionNo::of(TENANT, id, count);
+        let no = account.map_or(PartitionNo::FIRST, of_account);
+        self.owners.iter().position(|it| it.share.partition == no).expect(OWNED)
+    }
+
+    fn process(&mut self, at: usize, request: Request, trouble: Trouble) -> Done {
+        let (id, name) = (request.id, request.command.name());
         let (now, real_now) = (Timestamp(self.now), Timestamp(self.now - self.ahead));
-        self.spy.arm(trouble);
+        let Owner { spy, partition, .. } = &mut self.owners[at];
+        spy.arm(trouble);
         let works = [Work::Request(Box::new(request))];
-        let processed = self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(()));
+        let (times, partition) = (Times { now, real_now }, partition.as_mut().expect(OWNED));
+        let processed = partition.process(&works, times, &mut |_, _| Ok(()));
         let is_committed = processed.is_committed();
         let mut verdicts = processed.verdicts;
+        let seen = spy.take();
         Done {
             id,
             command: name,
             verdict: verdicts.pop().expect("one for each piece of work"),
             is_committed,
+            is_durable: seen.durable,
             effects: processed.calls.into_iter().map(|it| it.effect).collect(),
-            entries: self.spy.take().entries,
+            entries: seen.entries,
         }
     }
 
@@ -299,14 +370,4 @@ impl<B: StoreBug + Clone, E> Kernel<B, E> {
     pub fn is_idle(&self) -> bool {
         self.events.first().is_none() && self.timers().is_empty()
     }
-}
-
-/// A process that starts on what is there.
-fn opened<B: StoreBug + Clone>(
-    disk: &MemoryDisk,
-    spy: &Spy,
-    setup: &Setup<B>,
-) -> Partition<Faulty<MemoryStore, B>> {
-    let store = Faulty::new(disk.connect(setup.share), spy.clone(), None, setup.bug.clone());
-    Partition::open(store, Arc::clone(&setup.settings)).expect("memory is always there")
 }

@@ -10,10 +10,13 @@ use domain::payment::{Outstanding, PaymentFile};
 use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{Cause, HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};
-use store::tables::{DISPUTE, OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
+use store::tables::{
+    ACCOUNT_BILLING, DISPUTE, ENTITLEMENTS, INVOICE, INVOICE_ITEM, OPERATION, PAYMENT_ATTEMPT,
+    PAYMENT_VELOCITY, TIMER,
+};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore};
 
-use crate::disk::{Books, Disk, Image, ROWS_MAX};
+use crate::disk::{Bills, Books, Disk, Image, ROWS_MAX};
 use crate::faulty::Cut;
 
 /// Whatever is read from a page of this size fits on it.
@@ -213,6 +216,10 @@ impl Disk for RealDisk {
         self.read().expect(READS)
     }
 
+    fn bills(&self) -> Bills {
+        self.read_bills().expect(READS)
+    }
+
     fn problems(&self) -> Vec<String> {
         match store::verify::verify_source(&self.source()) {
             Ok(report) => report.problems.iter().map(ToString::to_string).collect(),
@@ -222,6 +229,28 @@ impl Disk for RealDisk {
 }
 
 impl RealDisk {
+    fn read_bills(&self) -> Result<Bills, StoreError> {
+        let queries = self.queries();
+        let reader =
+            self.source().read().map_err(|error| StoreError::Database(Cause::new(error)))?;
+        let billing = ACCOUNT_BILLING.select("");
+        let mut bills = Bills {
+            invoices: reader.query(&INVOICE.select(""), &[], |cells| INVOICE.row(cells))?,
+            items: reader.query(&INVOICE_ITEM.select(""), &[], |cells| INVOICE_ITEM.row(cells))?,
+            accounts: reader.query(&billing, &[], |cells| ACCOUNT_BILLING.row(cells))?,
+            timers: reader.query(&TIMER.select(""), &[], |cells| TIMER.row(cells))?,
+            ..Bills::default()
+        };
+        let entitlements = ENTITLEMENTS.select("");
+        bills.entitlements = reader.query(&entitlements, &[], |cells| ENTITLEMENTS.row(cells))?;
+        for no in self.tenants() {
+            bills.payments.extend(queries.payments(no, ALL.of_gateway(None))?.items);
+            let entries = queries.ledger_entries(no, &LedgerFilter::default(), ALL)?;
+            bills.postings.extend(entries.into_iter().map(|it| it.posting));
+        }
+        Ok(bills)
+    }
+
     fn read(&self) -> Result<Books, StoreError> {
         let queries = self.queries();
         let mut books = Books { outstanding: queries.outstanding(ROWS_MAX)?, ..Books::default() };

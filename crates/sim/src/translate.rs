@@ -224,11 +224,7 @@ fn ending(what: &What) -> Command {
             Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                 payment: id(*payment),
                 transaction: id(*transaction),
-                knowledge: match known {
-                    Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(*outcome)),
-                    Known::NotFound => GatewayKnowledge::NotFound,
-                    Known::Unreachable => GatewayKnowledge::Unreachable,
-                },
+                knowledge: knowledge_of(*known),
                 asked_at: Timestamp(*asked_at),
             }))
         }
@@ -389,13 +385,25 @@ fn follow(it: &Follow) -> Command {
     }
 }
 
-fn answer_of(heard: Heard) -> GatewayAnswer {
+/// What a gateway's client heard, as the code under test takes it.
+#[must_use]
+pub fn answer_of(heard: Heard) -> GatewayAnswer {
     match heard {
         Heard::Said(outcome) => GatewayAnswer::Outcome(outcome_of(outcome)),
         Heard::Broke => GatewayAnswer::Failed { message: "it broke".to_owned() },
         Heard::Silence => GatewayAnswer::Nothing,
         Heard::TooLate => GatewayAnswer::TimedOut,
         Heard::NotSent => GatewayAnswer::not_reached("no route".to_owned()),
+    }
+}
+
+/// What a gateway said when it was asked, as the code under test takes it.
+#[must_use]
+pub fn knowledge_of(known: Known) -> GatewayKnowledge {
+    match known {
+        Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(outcome)),
+        Known::NotFound => GatewayKnowledge::NotFound,
+        Known::Unreachable => GatewayKnowledge::Unreachable,
     }
 }
 

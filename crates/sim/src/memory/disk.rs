@@ -18,7 +18,7 @@ use engine::ports::HistoryOf;
 use store::Share;
 
 use super::{MemoryDisk, MemoryStore, Tables, row};
-use crate::disk::{Books, Disk, Image};
+use crate::disk::{Bills, Books, Disk, Image};
 
 impl MemoryDisk {
     #[must_use]
@@ -113,6 +113,20 @@ impl Disk for MemoryDisk {
 
     fn problems(&self) -> Vec<String> {
         vec![]
+    }
+
+    fn bills(&self) -> Bills {
+        let tables = self.tables();
+        let payments = tables.images.all::<Payment>().filter_map(|it| tables.file(it.key()));
+        Bills {
+            invoices: tables.all(),
+            items: tables.all(),
+            accounts: tables.all(),
+            timers: tables.timers.values().cloned().collect(),
+            postings: tables.entries.iter().map(|(_, it)| it.posting.clone()).collect(),
+            payments: payments.collect(),
+            entitlements: tables.all(),
+        }
     }
 
     fn books(&self) -> Books {

@@ -98,10 +98,13 @@ pub(super) fn end_entitlements(books: &mut Books<'_>, until: Timestamp, cx: &mut
     close_ended(books);
 }
 
-/// Puts aside the subscriptions of which nothing is to happen any more.
+/// Puts aside the subscriptions of which nothing is to happen any more. As long as an account is not invoiced, what they
+/// owe is to come.
 fn close_ended(books: &mut Books<'_>) {
+    let is_invoiced = !books.has(ControlTag::AutoInvoicingOff) && books.billing.parked.is_none();
     for it in &mut books.subscriptions {
-        it.is_over = it.has_ended() && it.next_due.is_none() && it.entitlement_ends().is_none();
+        let has_ended = it.has_ended() && it.entitlement_ends().is_none();
+        it.is_over = is_invoiced && has_ended && it.next_due.is_none();
     }
 }
 

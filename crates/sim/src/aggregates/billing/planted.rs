@@ -1,0 +1,160 @@
+//! The bugs that are planted at the store.
+
+use std::collections::BTreeMap;
+
+use domain::billing::account::AccountBilling;
+use domain::billing::invoice::{Invoice, InvoiceItem, ItemKind};
+use domain::change::{BillingChange, Change, Image, TimerChange};
+use domain::entitlement::Entitlements;
+use domain::timer::TimerKind;
+use domain::{AccountId, AmountMinor, Id, Timestamp};
+use engine::ports::{Entry, Loaded};
+use uuid::Uuid;
+
+use super::days::DAY_US;
+use crate::faulty::StoreBug;
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BillingMutant {
+    /// A period is written twice.
+    DoublesPeriod,
+    /// Timers of billing are not set now and then.
+    LosesTimer,
+    /// Timers of billing are set for a day before.
+    SetsTimerEarly,
+    /// Invoices are loaded as if nothing of their payments were on its way.
+    PaysTwice,
+    /// What was used of accounts' credit is not written.
+    UsesCreditTwice,
+    /// What a gateway said later is not written on invoices.
+    MissesLateOutcome,
+    /// Subscriptions are loaded as if a day more of them were settled.
+    ShortensHorizon,
+    /// The newest version of the catalog is not loaded.
+    KnowsNoNewVersion,
+    /// The removal of grants is not written.
+    LeavesGrantOn,
+    /// Postings of items are lost.
+    LosesPosting,
+    /// Subscriptions are loaded as if they were not paused.
+    ForgetsPauses,
+}
+
+/// A bug at the store of a process.
+#[derive(Clone)]
+pub(super) struct Planted {
+    mutant: BillingMutant,
+    /// The credit that accounts had before.
+    credit: BTreeMap<AccountId, AmountMinor>,
+    /// How many grants accounts had before.
+    grants: BTreeMap<AccountId, usize>,
+    seen: usize,
+}
+
+impl From<BillingMutant> for Planted {
+    fn from(mutant: BillingMutant) -> Self {
+        Self { mutant, credit: BTreeMap::new(), grants: BTreeMap::new(), seen: 0 }
+    }
+}
+
+impl StoreBug for Planted {
+    fn spoil_load(&mut self, loaded: &mut Loaded) {
+        let state = &mut loaded.state;
+        match self.mutant {
+            BillingMutant::PaysTwice => {
+                let invoices = state.billing.invoices.iter_mut();
+                let payments = invoices.flat_map(|it| it.payments.values_mut());
+                payments.for_each(|it| it.in_flight = AmountMinor::ZERO);
+            }
+            BillingMutant::ShortensHorizon => {
+                let day = jiff::Span::new().days(1);
+                for it in state.billing.subscriptions.iter_mut() {
+                    it.settled = it.settled.saturating_add(day);
+                }
+            }
+            BillingMutant::KnowsNoNewVersion => {
+                let tenants: Vec<_> = state.tenant.catalog_versions.owners().copied().collect();
+                for tenant in tenants {
+                    let versions = state.tenant.catalog_versions.of(&tenant);
+                    let newest = versions.values().max_by_key(|it| it.effective_at).cloned();
+                    let older = versions.values().min_by_key(|it| it.effective_at).cloned();
+                    if let (Some(newest), Some(older)) = (newest, older) {
+                        // It is as if it were the one before.
+                        let catalog = older.catalog;
+                        state
+                            .tenant
+                            .catalog_versions
+                            .put(domain::tenant::catalog::CatalogVersion { catalog, ..newest });
+                    }
+                }
+            }
+            BillingMutant::ForgetsPauses => {
+                for it in state.account.blocking_states.iter_mut() {
+                    it.blocks.billing = false;
+                }
+            }
+            BillingMutant::DoublesPeriod
+            | BillingMutant::LosesTimer
+            | BillingMutant::SetsTimerEarly
+            | BillingMutant::UsesCreditTwice
+            | BillingMutant::MissesLateOutcome
+            | BillingMutant::LeavesGrantOn
+            | BillingMutant::LosesPosting => {}
+        }
+    }
+
+    fn spoil_entry(&mut self, entry: &mut Entry) {
+        let is_late = entry.command == "GatewayInquired";
+        let changes = std::mem::take(&mut entry.changes);
+        let changes = changes.into_iter().flat_map(|it| self.spoilt(it, is_late));
+        entry.changes = changes.collect();
+    }
+}
+
+impl Planted {
+    fn spoilt(&mut self, mut change: Change, is_late: bool) -> Vec<Change> {
+        let mutant = self.mutant;
+        if let Some(it) = InvoiceItem::of(&change)
+            && mutant == BillingMutant::DoublesPeriod
+            && it.kind == ItemKind::Recurring
+            && it.repaired.is_zero()
+        {
+            let id = Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
+            let double = InvoiceItem { id, ..it.clone() };
+            return vec![change, Change::Billing(BillingChange::Item(Box::new(double)))];
+        }
+        if Invoice::of(&change).is_some() && mutant == BillingMutant::MissesLateOutcome && is_late {
+            return vec![];
+        }
+        let is_lost = match &mut change {
+            Change::Timer(TimerChange::Set(it)) if it.key.kind == TimerKind::Billing => {
+                self.seen += 1;
+                if mutant == BillingMutant::SetsTimerEarly {
+                    it.due = Timestamp(it.due.0 - DAY_US);
+                }
+                mutant == BillingMutant::LosesTimer && self.seen.is_multiple_of(7)
+            }
+            Change::Billing(BillingChange::Account(it)) => {
+                self.keep_credit(it);
+                false
+            }
+            Change::Posting(_) => mutant == BillingMutant::LosesPosting,
+            other => Entitlements::of(other).is_some_and(|it| self.leaves_on(it)),
+        };
+        if is_lost { vec![] } else { vec![change] }
+    }
+
+    fn keep_credit(&mut self, it: &mut AccountBilling) {
+        let before = self.credit.insert(it.account_id, it.credit).unwrap_or_default();
+        if self.mutant == BillingMutant::UsesCreditTwice && it.credit < before {
+            it.credit = before;
+        }
+    }
+
+    fn leaves_on(&mut self, it: &Entitlements) -> bool {
+        let now = it.grants.len();
+        let before = self.grants.insert(it.account_id, now).unwrap_or_default();
+        self.mutant == BillingMutant::LeavesGrantOn && now < before
+    }
+}
