@@ -68,10 +68,13 @@ pub(crate) fn undo(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {
     let at = at.ok_or(R::NoChangePending { subscription: it.subscription })?;
     keep_add_ons(&mut books, at, cx);
     books.subscriptions[at].drop_pending(|it| is_of_plan(&it.to));
-    books.follow_phase(at);
     let now = cx.now;
+    books.reopen(at, now);
+    books.follow_phase(at);
     books.requested(at, (SubscriptionStep::Changed, now), cx);
     books.requested(at, (SubscriptionStep::Changed, now), cx);
+    // Runs that knew of the change found nothing due behind it.
+    run::at(&mut books, now, cx);
     books.close(cx);
     Ok(Accepted::now(Reply::Done))
 }

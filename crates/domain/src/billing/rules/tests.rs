@@ -6,6 +6,7 @@ mod features;
 mod histories;
 mod objects;
 mod overrides;
+mod resumed;
 mod several;
 
 use expect_test::{Expect, expect};
