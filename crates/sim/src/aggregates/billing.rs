@@ -56,7 +56,7 @@ const BEGINNING_US: i64 = 1_798_761_600_000_000;
 /// How long the gateway takes to find what came late.
 const SETTLE_AFTER_US: i64 = 20_000_000;
 /// How many steps a run has.
-const STEPS: usize = 90;
+const STEPS: usize = 120;
 /// How much is due at once at most: far above what a simulation has to do.
 const DUE_MAX: usize = 5_000;
 /// How many lines of what happened a failure shows.
@@ -251,7 +251,8 @@ impl<D: Disk> Billing<D> {
     fn settle(&mut self) -> Result<(), String> {
         for _ in 0..60 {
             self.advance(self.kernel.now + DAY_US)?;
-            let is_open = self.issued.invoices.values().any(|it| it.payable() != it.balance());
+            let mut payments = self.issued.invoices.values().flat_map(|it| it.payments.values());
+            let is_open = payments.any(|it| !it.in_flight.is_zero());
             if self.kernel.events.first().is_none() && !is_open {
                 return Ok(());
             }

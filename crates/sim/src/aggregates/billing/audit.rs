@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use domain::billing::invoice::{InvoiceItem, ItemKind};
 use domain::billing::subscription::InvoiceUntil;
+use domain::change::Image;
 use domain::command::BillingCommand;
 use domain::entitlement::feature::FeatureValue;
 use domain::timer::TimerKind;
@@ -57,8 +58,10 @@ impl<D: Disk> Billing<D> {
         for (account, run_for) in billed {
             let target = Some(calendar(run_for));
             let invoice = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
-            if !self.submit(invoice.into())?.entries.is_empty() {
-                return Err(format!("running again gives nothing: {account} got an invoice"));
+            let entries = self.submit(invoice.into())?.entries;
+            let changes = entries.iter().flat_map(|it| &it.changes);
+            if let Some(it) = changes.filter_map(InvoiceItem::of).next() {
+                return Err(format!("running again gives nothing: {account} got {it:?}"));
             }
         }
         match self.kernel.disk.problems().as_slice() {

@@ -65,8 +65,8 @@ impl<D: Disk> Billing<D> {
         match self.kernel.random.below(130) {
             0..=17 => self.subscribe(account),
             18..=32 => self.change(account),
-            33..=35 => self.undo_change(account),
-            36..=44 => self.cancel(account),
+            33..=36 => self.undo_change(account),
+            37..=44 => self.cancel(account),
             45..=49 => self.uncancel(account),
             50..=57 => self.set_quantity(account),
             58..=69 => self.pause(account),
@@ -134,6 +134,17 @@ impl<D: Disk> Billing<D> {
         (!own.is_empty()).then(|| *self.kernel.random.pick(&own))
     }
 
+    /// One of which something is to come, mostly.
+    fn some_coming(&mut self, account: AccountId) -> Option<SubscriptionId> {
+        let now = self.kernel.now;
+        let own = self.model.lines.iter().filter(|(_, it)| it.account == account);
+        let coming: Vec<_> = own.filter(|(_, it)| it.awaits(now)).map(|(id, _)| *id).collect();
+        match coming.is_empty() || self.kernel.random.chance(100) {
+            true => self.some_line(account),
+            false => Some(*self.kernel.random.pick(&coming)),
+        }
+    }
+
     fn change(&mut self, account: AccountId) -> Result<(), String> {
         let Some(subscription) = self.some_line(account) else { return Ok(()) };
         let is_add_on = self.model.lines[&subscription].is_add_on;
@@ -159,7 +170,7 @@ impl<D: Disk> Billing<D> {
     }
 
     fn undo_change(&mut self, account: AccountId) -> Result<(), String> {
-        let Some(subscription) = self.some_line(account) else { return Ok(()) };
+        let Some(subscription) = self.some_coming(account) else { return Ok(()) };
         if self.accepted(BillingCommand::UndoChange(OfAccount { account, subscription }))? {
             self.kernel.count("undone");
             self.model.undo_change(subscription, self.kernel.now);
@@ -192,7 +203,7 @@ impl<D: Disk> Billing<D> {
     }
 
     fn uncancel(&mut self, account: AccountId) -> Result<(), String> {
-        let Some(subscription) = self.some_line(account) else { return Ok(()) };
+        let Some(subscription) = self.some_coming(account) else { return Ok(()) };
         if self.accepted(BillingCommand::Uncancel(OfAccount { account, subscription }))? {
             self.kernel.count("uncancelled");
             self.model.uncancel(subscription, self.kernel.now);

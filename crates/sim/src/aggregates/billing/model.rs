@@ -47,6 +47,11 @@ impl Line {
         self.facts.retain(|it| it.0 <= now || !is_meant(it));
     }
 
+    /// Whether another plan or its end is to come.
+    pub(super) fn awaits(&self, now: i64) -> bool {
+        self.facts.iter().any(|(at, _)| *at > now)
+    }
+
     /// When it is billed no more, or will be.
     fn ends_at(&self) -> Option<i64> {
         self.facts.iter().find(|(_, it)| *it == Fact::End).map(|(at, _)| *at)
