@@ -88,6 +88,16 @@ impl Billed {
         spans.sort_unstable();
         spans.windows(2).find(|it| it[1].0 < it[0].1).map(|it| it[1].0)
     }
+
+    /// The first day of what is charged until a day or across it, after all that was repaired; `None`: nothing is.
+    #[must_use]
+    pub fn charged_until(&self, day: Date) -> Option<Date> {
+        let pieces = pieces(&self.periods, Date::MIN);
+        let charged = pieces.iter().map(|it| (it.start, it.end));
+        let of_nothing = self.periods.iter().filter(|it| it.amount.is_zero());
+        let all = charged.chain(of_nothing.map(|it| (it.start, it.end)));
+        all.filter(|(start, end)| *start < day && *end >= day).map(|(start, _)| start).min()
+    }
 }
 
 fn repairs(items: &[&InvoiceItem], of: InvoiceItemId) -> Vec<Repaired> {

@@ -3,7 +3,8 @@
 use jiff::civil::Date;
 
 use super::books::Books;
-use crate::billing::invoice::{InvoiceItem, ItemKind};
+use crate::billing::invoice::ItemKind;
+use crate::billing::reconcile::Billed;
 use crate::billing::subscription::{Subscription, When};
 use crate::billing::timeline::{Current, PlanChange, To, Transition};
 use crate::catalog::rules::Offered;
@@ -115,14 +116,13 @@ impl Books<'_> {
         Some(Transition { at, to })
     }
 
-    /// Has runs look at a subscription's days again from an instant on, and at all of an item that ends on that day or
-    /// crosses it: the days before may go on past it from now on.
+    /// Has runs look at a subscription's days again from an instant on, and at all of what is charged until that day or
+    /// across it: the days before may go on past it from now on. What was repaired is charged by later items, which
+    /// need not be known.
     pub(super) fn reopen(&mut self, at: usize, from: Timestamp) {
         let date = self.calendar.date(from);
-        let reaches = |it: &&InvoiceItem| it.start < date && it.end.is_some_and(|end| end >= date);
-        let of = &self.subscriptions[at];
-        let starts = self.items(of).into_iter().filter(reaches).map(|it| it.start);
-        let horizon: Date = starts.fold(date, Date::min);
+        let billed = Billed::of(&self.items(&self.subscriptions[at]));
+        let horizon = billed.charged_until(date).unwrap_or(date);
         let it = &mut self.subscriptions[at];
         it.settled = it.settled.min(horizon);
     }

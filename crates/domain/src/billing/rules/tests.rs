@@ -92,6 +92,8 @@ fn phase(phase: PhaseType, days: Option<u32>, fixed: Option<&str>, recurring: &s
 fn catalog() -> Catalog {
     let evergreen = |price| phase(PhaseType::Evergreen, None, None, price);
     let trial = phase(PhaseType::Trial, Some(30), Some("0"), "");
+    let recurring = Recurring { period: BillingPeriod::Annual, prices: price("365.00") };
+    let annual = Phase { recurring: Some(recurring), ..evergreen("") };
     let plans = vec![
         plan("pro", "Pro", vec![trial, evergreen("20.00")]),
         plan("solo", "Solo", vec![evergreen("5.00")]),
@@ -99,6 +101,7 @@ fn catalog() -> Catalog {
         plan("term", "Pro", vec![phase(PhaseType::FixedTerm, Some(40), None, "10.00")]),
         plan("extra", "Extra", vec![evergreen("31.00")]),
         plan("help", "Help", vec![evergreen("1.00")]),
+        plan("annual", "Solo", vec![annual]),
     ];
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
     Catalog {
@@ -115,7 +118,7 @@ fn catalog() -> Catalog {
         plans,
         price_lists: vec![PriceList {
             name: "DEFAULT".to_owned(),
-            plans: names(&["pro", "max", "solo", "term", "extra", "help"]),
+            plans: names(&["pro", "max", "solo", "term", "extra", "help", "annual"]),
         }],
         rules: crate::catalog::rules::Rules::default(),
     }
