@@ -25,7 +25,7 @@ pub struct Aggregate {
     /// The counts of a run.
     pub counts: &'static [&'static str],
     run: fn(u64) -> Result<Tally, String>,
-    missed: fn(u64) -> Vec<String>,
+    found: fn(u64) -> Vec<Found>,
 }
 
 impl Aggregate {
@@ -34,7 +34,7 @@ impl Aggregate {
             name: W::NAME,
             counts: W::COUNTS,
             run: |seed| run::<W>(seed, None),
-            missed: missed::<W>,
+            found: found::<W>,
         }
     }
 
@@ -57,19 +57,31 @@ impl Aggregate {
         Ok(all)
     }
 
-    /// The planted bugs that none of the first seeds finds, each with the check that should.
+    /// Every planted bug, with the first of so many seeds that finds it.
     #[must_use]
-    pub fn missed(&self, seeds: u64) -> Vec<String> {
-        (self.missed)(seeds)
+    pub fn found(&self, seeds: u64) -> Vec<Found> {
+        (self.found)(seeds)
     }
 }
 
-fn missed<W: Workload>(seeds: u64) -> Vec<String> {
-    let finds = |mutant, check: &str, seed| {
-        run::<W>(seed, Some(mutant)).is_err_and(|wrong| wrong.starts_with(check))
+/// A planted bug, and the first seed in which the check that is for it finds it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The bug.
+    pub mutant: String,
+    pub check: &'static str,
+    /// `None`: none of the seeds.
+    pub seed: Option<u64>,
+}
+
+fn found<W: Workload>(seeds: u64) -> Vec<Found> {
+    let finds = |mutant, check: &str, seed: &u64| {
+        run::<W>(*seed, Some(mutant)).is_err_and(|wrong| wrong.starts_with(check))
     };
-    let missed = W::MUTANTS
-        .iter()
-        .filter(|(mutant, check)| !(0..seeds).any(|seed| finds(*mutant, check, seed)));
-    missed.map(|(mutant, check)| format!("{check}: {mutant:?}")).collect()
+    let found = W::MUTANTS.iter().map(|(mutant, check)| Found {
+        mutant: format!("{mutant:?}"),
+        check,
+        seed: (0..seeds).find(|seed| finds(*mutant, check, seed)),
+    });
+    found.collect()
 }

@@ -65,6 +65,9 @@ struct Single {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Plants each of its bugs, and says in which seed the check that is for it finds it.
+    #[arg(long)]
+    mutants: bool,
 }
 
 #[derive(clap::Args)]
@@ -123,6 +126,14 @@ fn main() -> anyhow::Result<ExitCode> {
             let seeds = Seeds { from: it.from, count: it.seeds, store, plan };
             let sound = run::seeds(seeds, &mut std::io::stdout())?;
             Ok(exit(sound))
+        }
+        Command::Aggregate(it) if it.mutants => {
+            let found = it.aggregate.found(it.seeds);
+            for it in &found {
+                let seed = it.seed.map_or("no seed".to_owned(), |seed| format!("seed {seed}"));
+                println!("{}: {seed}: {}", it.mutant, it.check);
+            }
+            Ok(exit(found.iter().all(|it| it.seed.is_some())))
         }
         Command::Aggregate(it) => {
             let seeds = it.from..it.from.saturating_add(it.seeds);

@@ -142,7 +142,7 @@ impl Store for MemoryStore {
         replies: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError> {
         let tables = self.disk.tables();
-        let state = tables.read(reads);
+        let state = tables.read(reads, self.share.partition);
         let found = replies.iter().filter_map(|key| tables.replies.get(key));
         let found: BTreeMap<_, _> = found.map(|reply| (reply.key, reply.clone())).collect();
         let owner = |claim: &Option<Claim>| claim.map(|claim| claim.owner);

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use domain::account::blocking_state::BlockingState;
 use domain::account::tag::{DefinitionRef, Tag};
-use domain::billing::invoice::{Invoice, InvoiceItem};
+use domain::billing::invoice::{Invoice, InvoiceItem, ItemKind};
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
 use domain::entitlement::plan_features::PlanFeatures;
@@ -13,14 +13,14 @@ use domain::entitlement::usage::Usage;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::dispute::Dispute;
 use domain::read::Read;
-use domain::rows::{Keyed, Rows};
+use domain::rows::{Keyed, Part, Rows};
 use domain::source::Source;
 use domain::state::{
     AccountState, BillingState, CustomerState, EntitlementState, Featured, PaymentState, State,
     TenantState, UsageState,
 };
 use domain::tenant::TenantValue;
-use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
+use domain::{AccountId, PartitionNo, PaymentMethod, PaymentMethodId, Seq, TenantNo};
 
 use super::{Tables, row};
 
@@ -34,8 +34,8 @@ fn load<T: Keyed>(find: impl Fn(&T::Key) -> Option<T>, loaded: &mut Rows<T>) {
 }
 
 impl Tables {
-    /// The rows, each with what belongs to it.
-    pub(super) fn read(&self, reads: &BTreeSet<Read>) -> State {
+    /// The rows, each with what belongs to it, for a partition.
+    pub(super) fn read(&self, reads: &BTreeSet<Read>, no: PartitionNo) -> State {
         let mut state = State::default();
         reads.iter().for_each(|read| state.look_for(read));
         for (key, claim) in &mut state.claims {
@@ -53,7 +53,7 @@ impl Tables {
         self.read_accounts(&mut state.account);
         self.read_customers(&mut state.customer);
         self.read_of_payments(&mut state.payment);
-        self.read_billing(&mut state.billing);
+        self.read_billing(&mut state.billing, no);
         state.look_for_of_subscriptions();
         loaded(self.images.rows(&mut state.billing.invoices));
         loaded(self.images.rows(&mut state.entitlement.plan_features));
@@ -128,19 +128,31 @@ impl Tables {
         newest.is_some_and(|it| it.closes() == Some(true))
     }
 
-    fn read_billing(&self, state: &mut BillingState) {
+    fn read_billing(&self, state: &mut BillingState, no: PartitionNo) {
         loaded(state.load(&self.images));
         let accounts: Vec<_> = state.subscriptions.owners().copied().collect();
+        // Those that ended before all was settled are not looked at.
+        let mut since = BTreeMap::new();
         for account in accounts {
-            let subscriptions = state.subscriptions.of(&account).keys();
-            subscriptions.for_each(|key| state.items.look_for(*key));
+            for it in state.subscriptions.of(&account).values() {
+                let asked = state.items_since.get(&account).copied().unwrap_or(it.settled);
+                since.insert(it.key(), it.settled.min(asked));
+                state.items.look_for(it.key());
+            }
         }
         loaded(self.images.parts(&mut state.items));
+        state.items.retain(|it| !it.voided && since[&it.owner()] <= it.last_day);
         for ((tenant, _, invoice), items) in &mut state.invoice_items {
             let own = || self.images.all::<InvoiceItem>().filter(|it| it.tenant == *tenant);
             let of: Vec<_> = own().filter(|it| it.invoice_id == *invoice).collect();
             let linked = own().filter(|it| of.iter().any(|of| of.linked == Some(it.id)));
-            items.extend(of.iter().copied().chain(linked).map(|it| (it.id, it.clone())));
+            let found: Vec<InvoiceItem> = of.iter().copied().chain(linked).map(row).collect();
+            for repair in found.iter().filter(|it| it.kind == ItemKind::RepairAdj) {
+                let others = own().filter(|it| it.owner() == repair.owner() && !it.voided);
+                let others = others.filter(|it| it.last_day >= repair.start);
+                others.for_each(|it| state.items.put(row(it)));
+            }
+            items.extend(found.into_iter().map(|it| (it.id, it)));
         }
         for (of, open) in &mut state.open_invoices {
             let invoices = self.images.all::<Invoice>();
@@ -151,7 +163,9 @@ impl Tables {
         loaded(self.images.rows(&mut state.invoices));
         for (tenant, newest) in &mut state.invoice_numbers {
             let own = self.images.all::<Invoice>().filter(|it| it.tenant == *tenant);
-            *newest = own.map(|it| it.number).max().unwrap_or_default();
+            let numbers = own.map(|it| it.number);
+            let of_partition = numbers.filter(|it| Seq(*it).partition() == no);
+            *newest = of_partition.max().unwrap_or_default();
         }
     }
 

@@ -21,7 +21,9 @@ fn nothing_is_wrong_and_everything_happens_often() {
 #[test]
 fn planted_bugs_are_found() {
     of_each(|aggregate| {
-        assert_eq!(aggregate.missed(SEEDS), Vec::<String>::new(), "{}", aggregate.name);
+        let mut missed = aggregate.found(SEEDS);
+        missed.retain(|it| it.seed.is_none());
+        assert!(missed.is_empty(), "{}: {missed:?}", aggregate.name);
     });
 }
 

@@ -20,7 +20,7 @@ use domain::{
 
 use super::Billing;
 use super::catalog::{PLANS, Sold, usd};
-use super::days::{Billed, DAY_US, Zone};
+use super::days::{Billed, DAY_US, Fact, Zone};
 use super::model::Account;
 use crate::aggregates::commands;
 use crate::disk::Disk;
@@ -65,11 +65,11 @@ impl<D: Disk> Billing<D> {
         match self.kernel.random.below(130) {
             0..=17 => self.subscribe(account),
             18..=32 => self.change(account),
-            33..=36 => self.undo_change(account),
-            37..=44 => self.cancel(account),
-            45..=49 => self.uncancel(account),
-            50..=57 => self.set_quantity(account),
-            58..=69 => self.pause(account),
+            33..=37 => self.undo_change(account),
+            38..=46 => self.cancel(account),
+            47..=52 => self.uncancel(account),
+            53..=58 => self.set_quantity(account),
+            59..=69 => self.pause(account),
             70..=81 => self.add_items(account),
             82..=84 => self.adjust(account),
             85..=87 => self.commit_draft(account),
@@ -134,13 +134,17 @@ impl<D: Disk> Billing<D> {
         (!own.is_empty()).then(|| *self.kernel.random.pick(&own))
     }
 
-    /// One of which something is to come, mostly.
-    fn some_coming(&mut self, account: AccountId) -> Option<SubscriptionId> {
+    /// Any subscription of which something is to come, mostly.
+    fn some_coming(
+        &mut self,
+        account: AccountId,
+        is_it: impl Fn(&Fact) -> bool,
+    ) -> Option<(AccountId, SubscriptionId)> {
         let now = self.kernel.now;
-        let own = self.model.lines.iter().filter(|(_, it)| it.account == account);
-        let coming: Vec<_> = own.filter(|(_, it)| it.awaits(now)).map(|(id, _)| *id).collect();
+        let coming = self.model.lines.iter().filter(|(_, it)| it.awaits(&is_it, now));
+        let coming: Vec<_> = coming.map(|(id, it)| (it.account, *id)).collect();
         match coming.is_empty() || self.kernel.random.chance(100) {
-            true => self.some_line(account),
+            true => self.some_line(account).map(|id| (account, id)),
             false => Some(*self.kernel.random.pick(&coming)),
         }
     }
@@ -170,7 +174,8 @@ impl<D: Disk> Billing<D> {
     }
 
     fn undo_change(&mut self, account: AccountId) -> Result<(), String> {
-        let Some(subscription) = self.some_coming(account) else { return Ok(()) };
+        let coming = self.some_coming(account, |it| matches!(it, Fact::Plan(_)));
+        let Some((account, subscription)) = coming else { return Ok(()) };
         if self.accepted(BillingCommand::UndoChange(OfAccount { account, subscription }))? {
             self.kernel.count("undone");
             self.model.undo_change(subscription, self.kernel.now);
@@ -203,7 +208,8 @@ impl<D: Disk> Billing<D> {
     }
 
     fn uncancel(&mut self, account: AccountId) -> Result<(), String> {
-        let Some(subscription) = self.some_coming(account) else { return Ok(()) };
+        let coming = self.some_coming(account, |it| *it == Fact::End);
+        let Some((account, subscription)) = coming else { return Ok(()) };
         if self.accepted(BillingCommand::Uncancel(OfAccount { account, subscription }))? {
             self.kernel.count("uncancelled");
             self.model.uncancel(subscription, self.kernel.now);

@@ -47,9 +47,9 @@ impl Line {
         self.facts.retain(|it| it.0 <= now || !is_meant(it));
     }
 
-    /// Whether another plan or its end is to come.
-    pub(super) fn awaits(&self, now: i64) -> bool {
-        self.facts.iter().any(|(at, _)| *at > now)
+    /// Whether something is to come.
+    pub(super) fn awaits(&self, is_it: impl Fn(&Fact) -> bool, now: i64) -> bool {
+        self.facts.iter().any(|(at, fact)| *at > now && is_it(fact))
     }
 
     /// When it is billed no more, or will be.

@@ -6,6 +6,8 @@ use domain::billing::account::AccountBilling;
 use domain::billing::invoice::{Invoice, InvoiceItem, ItemKind};
 use domain::change::{BillingChange, Change, Image, TimerChange};
 use domain::entitlement::Entitlements;
+use domain::rows::{Keyed, Part};
+use domain::state::BillingState;
 use domain::timer::TimerKind;
 use domain::{AccountId, AmountMinor, Id, Timestamp};
 use engine::ports::{Entry, Loaded};
@@ -29,7 +31,7 @@ pub enum BillingMutant {
     UsesCreditTwice,
     /// What a gateway said later is not written on invoices.
     MissesLateOutcome,
-    /// Subscriptions are loaded as if a day more of them were settled.
+    /// Items that end on the day until which all is settled are not loaded.
     ShortensHorizon,
     /// The newest version of the catalog is not loaded.
     KnowsNoNewVersion,
@@ -67,12 +69,7 @@ impl StoreBug for Planted {
                 let payments = invoices.flat_map(|it| it.payments.values_mut());
                 payments.for_each(|it| it.in_flight = AmountMinor::ZERO);
             }
-            BillingMutant::ShortensHorizon => {
-                let day = jiff::Span::new().days(1);
-                for it in state.billing.subscriptions.iter_mut() {
-                    it.settled = it.settled.saturating_add(day);
-                }
-            }
+            BillingMutant::ShortensHorizon => shorten_horizon(&mut state.billing),
             BillingMutant::KnowsNoNewVersion => {
                 let tenants: Vec<_> = state.tenant.catalog_versions.owners().copied().collect();
                 for tenant in tenants {
@@ -157,4 +154,10 @@ impl Planted {
         let before = self.grants.insert(it.account_id, now).unwrap_or_default();
         self.mutant == BillingMutant::LeavesGrantOn && now < before
     }
+}
+
+fn shorten_horizon(state: &mut BillingState) {
+    let subscriptions = state.subscriptions.iter_mut();
+    let settled: BTreeMap<_, _> = subscriptions.map(|it| (it.key(), it.settled)).collect();
+    state.items.retain(|it| settled.get(&it.owner()) != Some(&it.last_day));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::billing::invoice::{Invoice, InvoiceStatus, ItemKind};
 use domain::ledger::{LedgerAccount, PostingSource};
 use domain::payment::{PaidFor, PaymentFile, TransactionStatus};
-use domain::{AccountId, InvoiceId};
+use domain::{AccountId, InvoiceId, Seq};
 
 use super::super::Billing;
 use crate::ask::Uid;
@@ -72,6 +72,7 @@ pub(super) fn audit(bills: &Bills) -> Result<(), String> {
             *unpaid.entry(it.account_id).or_default() += it.charged.0 + it.credit.0 - paid(it);
         }
     }
+    audit_numbers(bills)?;
     for it in &bills.accounts {
         let made = credit.get(&it.account_id).copied().unwrap_or_default();
         if it.credit.0 != made || made < 0 {
@@ -84,6 +85,22 @@ pub(super) fn audit(bills: &Bills) -> Result<(), String> {
             let context = format!("{} has {customer}, {made} less {unpaid}", it.account_id);
             return Err(format!("the ledger has what the customer owes: {context}"));
         }
+    }
+    Ok(())
+}
+
+/// Invoices are numbered one after the other, in each partition.
+fn audit_numbers(bills: &Bills) -> Result<(), String> {
+    let mut numbers: Vec<i64> = bills.invoices.iter().map(|it| it.number).collect();
+    numbers.sort_unstable();
+    let mut last = 0;
+    for number in numbers {
+        let first = Seq(number).partition().start().0 + 1;
+        let begins = number == first && last < first;
+        if number != last + 1 && !begins {
+            return Err(format!("invoices are numbered without gaps: {number} after {last}"));
+        }
+        last = number;
     }
     Ok(())
 }
