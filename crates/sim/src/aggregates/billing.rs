@@ -56,7 +56,7 @@ const BEGINNING_US: i64 = 1_798_761_600_000_000;
 /// How long the gateway takes to find what came late.
 const SETTLE_AFTER_US: i64 = 20_000_000;
 /// How many steps a run has.
-const STEPS: usize = 120;
+const STEPS: usize = 140;
 /// How much is due at once at most: far above what a simulation has to do.
 const DUE_MAX: usize = 5_000;
 /// How many lines of what happened a failure shows.

@@ -1,7 +1,5 @@
 //! The course of a subscription: which phase comes next, and what a change of it moves.
 
-use jiff::civil::Date;
-
 use super::books::Books;
 use crate::billing::invoice::ItemKind;
 use crate::billing::reconcile::Billed;

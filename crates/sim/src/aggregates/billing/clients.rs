@@ -9,7 +9,7 @@ use domain::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind, Ma
 use domain::billing::pay::PayInvoice;
 use domain::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, InvoiceOf, InvoiceUntil, ManualKind,
-    NewItem, OfAccount, PlanChoice, SetQuantity, Subscribe,
+    NewItem, OfAccount, PlanChoice, SetQuantity, Subscribe, When,
 };
 use domain::catalog::rules::Policy;
 use domain::command::{AccountCommand, BillingCommand};
@@ -65,10 +65,11 @@ impl<D: Disk> Billing<D> {
         match self.kernel.random.below(130) {
             0..=17 => self.subscribe(account),
             18..=32 => self.change(account),
-            33..=37 => self.undo_change(account),
-            38..=46 => self.cancel(account),
-            47..=52 => self.uncancel(account),
-            53..=58 => self.set_quantity(account),
+            33..=38 => self.undo_change(account),
+            39..=46 => self.cancel(account),
+            47..=51 => self.uncancel(account),
+            52..=54 => self.change_mind(account),
+            55..=58 => self.set_quantity(account),
             59..=69 => self.pause(account),
             70..=81 => self.add_items(account),
             82..=84 => self.adjust(account),
@@ -188,16 +189,15 @@ impl<D: Disk> Billing<D> {
         let random = &mut self.kernel.random;
         let [entitlement, billing] = [(); 2].map(|()| Some(*random.pick(&POLICIES)));
         let rules_decide = random.chance(200);
-        let (entitlement, billing) =
-            if rules_decide { (None, None) } else { (entitlement, billing) };
-        let cancel = CancelSubscription {
-            account,
-            subscription,
-            entitlement,
-            billing,
-            requested: None,
-            bills_until_requested: false,
+        let ends_with_term = random.chance(500);
+        let end_of_term = (Some(Policy::EndOfTerm), Some(Policy::EndOfTerm));
+        let (entitlement, billing) = match (rules_decide, ends_with_term) {
+            (true, _) => (None, None),
+            (false, true) => end_of_term,
+            (false, false) => (entitlement, billing),
         };
+        let of = OfAccount { account, subscription };
+        let cancel = CancelSubscription { entitlement, billing, ..cancel_at(of, None) };
         let through = self.issued.through.get(&subscription).copied();
         if self.accepted(BillingCommand::Cancel(cancel))? {
             self.kernel.count("cancelled");
@@ -207,18 +207,44 @@ impl<D: Disk> Billing<D> {
         Ok(())
     }
 
+    /// Somebody cancels for a day that is soon, goes on to use what there is, and takes it back on that day.
+    fn change_mind(&mut self, account: AccountId) -> Result<(), String> {
+        let Some(subscription) = self.some_line(account) else { return Ok(()) };
+        let of = OfAccount { account, subscription };
+        let end = self.kernel.now + self.kernel.random.between(1, 3 * DAY_US);
+        if !self.accepted(BillingCommand::Cancel(cancel_at(of, Some(end))))? {
+            return Ok(());
+        }
+        self.kernel.count("cancelled");
+        self.model.end(subscription, (end, end), self.kernel.now);
+        self.set_quantity_of(of)?;
+        let waits = (end - self.kernel.now) - self.kernel.random.between(0, DAY_US / 2);
+        self.advance(self.kernel.now + waits.max(0))?;
+        self.set_quantity_of(of)?;
+        self.uncancel_of(of)
+    }
+
     fn uncancel(&mut self, account: AccountId) -> Result<(), String> {
         let coming = self.some_coming(account, |it| *it == Fact::End);
         let Some((account, subscription)) = coming else { return Ok(()) };
-        if self.accepted(BillingCommand::Uncancel(OfAccount { account, subscription }))? {
+        self.uncancel_of(OfAccount { account, subscription })
+    }
+
+    fn uncancel_of(&mut self, of: OfAccount) -> Result<(), String> {
+        if self.accepted(BillingCommand::Uncancel(of))? {
             self.kernel.count("uncancelled");
-            self.model.uncancel(subscription, self.kernel.now);
+            self.model.uncancel(of.subscription, self.kernel.now);
         }
         Ok(())
     }
 
     fn set_quantity(&mut self, account: AccountId) -> Result<(), String> {
         let Some(subscription) = self.some_line(account) else { return Ok(()) };
+        self.set_quantity_of(OfAccount { account, subscription })
+    }
+
+    fn set_quantity_of(&mut self, of: OfAccount) -> Result<(), String> {
+        let OfAccount { account, subscription } = of;
         let quantity = u32::try_from(self.kernel.random.between(1, 4)).unwrap_or(1);
         let (from, forces_past) = (None, false);
         let set = SetQuantity { account, subscription, quantity, from, forces_past };
@@ -409,5 +435,17 @@ impl<D: Disk> Billing<D> {
             }
             false => Ok(()),
         }
+    }
+}
+
+/// Cancels a subscription: at an instant, or at once and billed as the catalog's rules say.
+fn cancel_at(of: OfAccount, at: Option<i64>) -> CancelSubscription {
+    CancelSubscription {
+        account: of.account,
+        subscription: of.subscription,
+        entitlement: None,
+        billing: None,
+        requested: at.map(|at| When::At(Timestamp(at))),
+        bills_until_requested: at.is_some(),
     }
 }

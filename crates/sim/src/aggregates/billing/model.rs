@@ -168,9 +168,19 @@ impl Model {
             Some(Policy::EndOfTerm) => through.map_or(today, |day| zone.instant(day)),
             Some(Policy::Immediate | Policy::StartOfTerm | Policy::Illegal) => today,
         };
-        let entitled_until = entitled_until.max(self.lines[&of].facts[0].0);
         let billing = billing.unwrap_or(Policy::EndOfTerm);
         let billed_until = self.effective_at(of, billing, through, now);
+        self.end(of, (entitled_until, billed_until), now);
+    }
+
+    /// Ends a subscription, and with a base its add-ons: its use and its bills.
+    pub(super) fn end(
+        &mut self,
+        of: SubscriptionId,
+        (entitled_until, billed_until): (i64, i64),
+        now: i64,
+    ) {
+        let entitled_until = entitled_until.max(self.lines[&of].facts[0].0);
         self.line(of).end(billed_until, entitled_until, now);
         for add_on in self.add_ons(of, now) {
             let line = self.line(add_on);
