@@ -4,6 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::aggregates::billing;
+use crate::audit::Wrong;
+use crate::disk::Disk;
 use crate::memory::MemoryDisk;
 use crate::real::RealDisk;
 use crate::world::{Failure, Plan, Summary, World};
@@ -13,6 +16,9 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
 /// The environment variable that names a PostgreSQL server, as `conformance/postgres` does.
 pub const SERVER: &str = "FAREGATE_TEST_POSTGRES";
+
+/// So many steps of payments are one of billing, in which days pass.
+const STEPS_PER_BILLING: u32 = 4;
 
 /// Every so many seeds are run twice, to see that a seed repeats.
 const REPEAT_EVERY: u64 = 16;
@@ -52,7 +58,7 @@ pub struct Seeds {
     pub plan: Plan,
 }
 
-/// Runs one seed.
+/// Runs one seed: a world of payments, and one of subscriptions.
 ///
 /// # Errors
 /// The [`Failure`] that it came upon.
@@ -60,20 +66,49 @@ pub struct Seeds {
 /// # Panics
 /// Where the store cannot be opened.
 pub fn seed(store: Kind, plan: Plan) -> Result<Summary, Failure> {
-    const OPENS: &str = "an empty store can be opened";
-    match store {
-        Kind::Memory => World::new(plan, MemoryDisk::new(plan.mutant)).expect(OPENS).run(),
-        Kind::Sqlite => {
-            let disk = RealDisk::in_dir(&scratch(plan.seed)).expect(OPENS);
-            World::new(plan, disk).expect(OPENS).run()
-        }
-        Kind::Postgres => {
-            let server = std::env::var(SERVER).expect("conformance/postgres names a server");
-            let name = format!("faregate_sim_{}_{}", std::process::id(), plan.seed);
-            let disk = RealDisk::on_server(&server, &name, plan.partitions).expect(OPENS);
-            World::new(plan, disk).expect(OPENS).run()
-        }
+    let summary = match store {
+        Kind::Memory => payments(plan, MemoryDisk::new(plan.mutant))?,
+        Kind::Sqlite | Kind::Postgres => payments(plan, real(store, plan))?,
+    };
+    // The planted bugs are those of payments: billing has its own.
+    if plan.mutant.is_some() {
+        return Ok(summary);
     }
+    let billing = match store {
+        Kind::Memory => bills(plan, MemoryDisk::new(None))?,
+        Kind::Sqlite | Kind::Postgres => bills(plan, real(store, plan))?,
+    };
+    Ok(Summary { billing, ..summary })
+}
+
+const OPENS: &str = "an empty store can be opened";
+
+fn payments<D: Disk>(plan: Plan, disk: D) -> Result<Summary, Failure> {
+    World::new(plan, disk).expect(OPENS).run()
+}
+
+/// The hash of all that happened to subscriptions.
+fn bills<D: Disk>(plan: Plan, disk: D) -> Result<u64, Failure> {
+    let steps = usize::try_from(plan.steps / STEPS_PER_BILLING).unwrap_or(usize::MAX);
+    let ran = billing::run(disk, plan.partitions, plan.seed, steps);
+    ran.map_err(|wrong| {
+        let mut lines = wrong.lines().map(str::to_owned);
+        let context = lines.next().unwrap_or_default();
+        let trace: Vec<String> = lines.collect();
+        let trace = trace[trace.len().saturating_sub(plan.trace_max)..].to_vec();
+        let wrong = Wrong::new("subscriptions are billed as the model of days says", &context);
+        Failure { seed: plan.seed, wrong, trace }
+    })
+}
+
+/// An empty store of the plan's own.
+fn real(store: Kind, plan: Plan) -> RealDisk {
+    if store == Kind::Sqlite {
+        return RealDisk::in_dir(&scratch(plan.seed)).expect(OPENS);
+    }
+    let server = std::env::var(SERVER).expect("conformance/postgres names a server");
+    let name = format!("faregate_sim_{}_{}", std::process::id(), plan.seed);
+    RealDisk::on_server(&server, &name, plan.partitions).expect(OPENS)
 }
 
 /// Runs a seed twice.
@@ -86,7 +121,7 @@ pub fn seed_twice(store: Kind, plan: Plan) -> Result<Summary, Failure> {
         return Ok(first);
     }
     let context = format!("{first:x?}, then {second:x?}");
-    let wrong = crate::audit::Wrong::new("a seed repeats", &context);
+    let wrong = Wrong::new("a seed repeats", &context);
     Err(Failure { seed: plan.seed, wrong, trace: vec![] })
 }
 
@@ -158,7 +193,7 @@ impl Total {
         self.fenced += summary.fenced;
         self.keys_taken += summary.keys_taken;
         self.repeated += summary.repeated;
-        self.digest = self.digest.rotate_left(1) ^ summary.digest;
+        self.digest = self.digest.rotate_left(1) ^ summary.digest ^ summary.billing;
     }
 }
 

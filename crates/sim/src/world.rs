@@ -95,6 +95,8 @@ pub struct Summary {
     pub transactions: u64,
     /// Of these, successes.
     pub successes: u64,
+    /// Hash of everything that happened to subscriptions; 0 where that was not run.
+    pub billing: u64,
 }
 
 /// A run that went wrong.
@@ -284,6 +286,7 @@ impl<D: Disk> World<D> {
                 cascades: 0,
                 transactions: 0,
                 successes: 0,
+                billing: 0,
             },
         };
         world.gateway.forgets_ids = world.is(Mutant::GatewayForgetsIds);

@@ -150,6 +150,8 @@ impl Model {
 
     pub(super) fn undo_change(&mut self, of: SubscriptionId, now: i64) {
         self.line(of).drop_coming(now, |(_, it)| matches!(it, Fact::Plan(_)));
+        let account = self.lines[&of].account;
+        self.ran(account, now);
     }
 
     /// Ends a subscription, and with a base its add-ons: its use by one policy, and its bills by another. Without them
