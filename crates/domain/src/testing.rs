@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::civil::Date;
 use uuid::Uuid;
 
-use crate::billing::invoice::InvoiceItem;
+use crate::billing::invoice::{InvoiceItem, ItemKind};
 use crate::change::Image;
 use crate::command::AccountCommand;
 use crate::context::{GatewaySettings, RoutingSettings, Sequences, Settings, Stamp};
@@ -16,11 +17,12 @@ use crate::read::{
     AccountRead, BillingRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead,
 };
 use crate::reply::{AccountReply, Reply};
-use crate::state::{EntitlementState, Featured, State, UsageState};
+use crate::rows::{Keyed as _, Part as _, Parts};
+use crate::state::{BillingState, EntitlementState, Featured, State, UsageState};
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, InvoiceId, InvoiceItemId, PaymentId,
-    PaymentMethodId, Rejection, Request, RequestId, Seq, TagDefinitionId, TenantNo, Timestamp,
-    TransactionId, execute,
+    PaymentMethodId, Rejection, Request, RequestId, Seq, SubscriptionId, TagDefinitionId, TenantNo,
+    Timestamp, TransactionId, execute,
 };
 
 /// The tenant of all requests.
@@ -111,7 +113,6 @@ impl Rows {
         Ok(executed)
     }
 
-    /// Rows that are not there are loaded as absent.
     /// The items of an invoice, in the order of their ids.
     pub fn items_of(&self, invoice: InvoiceId) -> Vec<&InvoiceItem> {
         self.items.values().filter(|it| it.invoice_id == invoice).collect()
@@ -125,6 +126,7 @@ impl Rows {
             load_counted(&mut state, read);
             load_items(&mut state, &self.items, read);
         }
+        load_unsettled(&mut state.billing, &self.items);
         load_featured(&mut state);
         state.look_for_of_subscriptions();
         state
@@ -132,6 +134,8 @@ impl Rows {
 
     fn load(&mut self, command: &Command) {
         let state = &mut self.state;
+        state.billing.items_since.clear();
+        state.billing.invoice_items.clear();
         command.reads(TENANT, &mut |read| {
             state.look_for(&read);
             load_counted(state, &read);
@@ -140,6 +144,7 @@ impl Rows {
         state.look_for_of_payments();
         state.look_for_by_rules();
         state.look_for_by_offers();
+        load_unsettled(&mut state.billing, &self.items);
         load_featured(state);
         state.look_for_of_paid();
         state.look_for_of_subscriptions();
@@ -170,6 +175,27 @@ fn load_items(state: &mut State, all: &BTreeMap<InvoiceItemId, InvoiceItem>, rea
     let linked = of().filter_map(|it| it.linked).filter_map(|id| all.get(&id));
     let found = of().chain(linked).map(|it| (it.id, it.clone())).collect();
     state.billing.invoice_items.insert((no, account, invoice), found);
+}
+
+/// Loads the items that runs look at, and no others: those of each subscription that are not settled, all of
+/// them where a day is looked at that is, and those for the days that an invoice which is looked for gave back.
+fn load_unsettled(state: &mut BillingState, all: &BTreeMap<InvoiceItemId, InvoiceItem>) {
+    state.items = Parts::default();
+    let mut since: Vec<((TenantNo, SubscriptionId), Date)> = vec![];
+    for account in state.subscriptions.owners() {
+        for it in state.subscriptions.of(account).values() {
+            state.items.look_for(it.key());
+            since.push((it.key(), state.items_from(it)));
+        }
+    }
+    let found = state.invoice_items.values().flat_map(BTreeMap::values);
+    let repairs = found.filter(|it| it.kind == ItemKind::RepairAdj);
+    since.extend(repairs.map(|it| (it.owner(), it.start)));
+    for item in all.values().filter(|it| !it.voided) {
+        if since.iter().any(|(of, day)| item.owner() == *of && item.last_day >= *day) {
+            state.items.put(item.clone());
+        }
+    }
 }
 
 /// Loads whether tenants have features of plans.

@@ -10,7 +10,7 @@ use crate::billing::invoice::{Invoice, InvoiceItem};
 use crate::billing::subscription::Subscription;
 use crate::change::BillingChange;
 use crate::entity::Entity;
-use crate::rows::{Parts, Rows};
+use crate::rows::{Part as _, Parts, Rows};
 use crate::source::Source;
 use crate::{AccountId, BundleId, InvoiceId, InvoiceItemId, RequestId, SubscriptionId, TenantNo};
 
@@ -20,7 +20,7 @@ pub enum BillingRead {
     /// All that a run for an account looks at: its bundles, its subscriptions that are not over, their items that may
     /// still change, and its open invoices.
     Account(TenantNo, AccountId),
-    /// Also the items of its subscriptions since a day, whether they are settled or not.
+    /// Also the settled items of its subscriptions for which this day is settled.
     ItemsSince(TenantNo, AccountId, Date),
     Bundle(TenantNo, BundleId),
     /// Whether it is over or not.
@@ -50,7 +50,7 @@ pub struct BillingState {
     pub items_by_id: Rows<InvoiceItem>,
     /// The items of subscriptions that are not settled, and those for days that an invoice gave back.
     pub items: Parts<InvoiceItem>,
-    /// Accounts whose items are looked for since a day, whether they are settled or not.
+    /// Accounts of which a command looks at a day that may be settled.
     pub items_since: BTreeMap<(TenantNo, AccountId), Date>,
     pub invoices: Rows<Invoice>,
     /// The items of invoices that were looked for, and those that they repair.
@@ -83,6 +83,16 @@ impl BillingState {
                 self.invoice_items.entry((no, account, id)).or_default();
             }
             BillingRead::InvoiceNumber(no) => drop(self.invoice_numbers.entry(no).or_default()),
+        }
+    }
+
+    /// The day since which a subscription's items are loaded: since the beginning, where a command looks at days that are
+    /// settled.
+    #[must_use]
+    pub fn items_from(&self, of: &Subscription) -> Date {
+        match self.items_since.get(&of.owner()) {
+            Some(since) if *since <= of.settled => Date::MIN,
+            Some(_) | None => of.settled,
         }
     }
 

@@ -80,6 +80,14 @@ impl Billed {
         billed
     }
 
+    /// The first day of what is charged until a day, or past it without a gap: the day itself, where nothing is.
+    #[must_use]
+    pub fn since(&self, day: Date) -> Date {
+        let pieces = pieces(&self.periods, Date::MIN).into_iter();
+        let reaches = |it: &Piece<'_>| it.start < day && day <= it.end;
+        pieces.filter(reaches).map(|it| it.start).fold(day, Date::min)
+    }
+
     /// A day that is charged twice, after all that was repaired. A run makes none.
     #[must_use]
     pub fn charged_twice(&self) -> Option<Date> {
@@ -87,16 +95,6 @@ impl Billed {
         let mut spans: Vec<_> = pieces.iter().map(|it| (it.start, it.end)).collect();
         spans.sort_unstable();
         spans.windows(2).find(|it| it[1].0 < it[0].1).map(|it| it[1].0)
-    }
-
-    /// The first day of what is charged until a day or across it, after all that was repaired; `None`: nothing is.
-    #[must_use]
-    pub fn charged_until(&self, day: Date) -> Option<Date> {
-        let pieces = pieces(&self.periods, Date::MIN);
-        let charged = pieces.iter().map(|it| (it.start, it.end));
-        let of_nothing = self.periods.iter().filter(|it| it.amount.is_zero());
-        let all = charged.chain(of_nothing.map(|it| (it.start, it.end)));
-        all.filter(|(start, end)| *start < day && *end >= day).map(|(start, _)| start).min()
     }
 }
 
@@ -204,12 +202,12 @@ fn check_disjoint(charges: &[RecurringCharge<'_>]) -> Result<(), Unbillable> {
     }
 }
 
-/// The last day until the target that is within no span: all before it is settled with this run.
+/// The last day until the target that is within no span: all before it is settled with this run. It is before today, since
+/// a charge that ends today may go on by a change of today.
 fn settled(spans: &[(Date, Date)], run: &Run) -> Date {
     let is_between = |day: &Date| !spans.iter().any(|(start, end)| start < day && day < end);
     let days = spans.iter().flat_map(|(start, end)| [*start, *end]);
-    let last = run.target.min(run.today);
-    let days = days.filter(|it| *it <= last).filter(is_between);
+    let days = days.filter(|it| *it <= run.target && *it < run.today).filter(is_between);
     days.max().map_or(run.horizon, |it| it.max(run.horizon))
 }
 

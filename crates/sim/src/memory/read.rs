@@ -135,8 +135,7 @@ impl Tables {
         let mut since = BTreeMap::new();
         for account in accounts {
             for it in state.subscriptions.of(&account).values() {
-                let asked = state.items_since.get(&account).copied().unwrap_or(it.settled);
-                since.insert(it.key(), it.settled.min(asked));
+                since.insert(it.key(), state.items_from(it));
                 state.items.look_for(it.key());
             }
         }

@@ -42,9 +42,8 @@ pub(super) fn load(
     for account in accounts {
         for subscription in loaded.subscriptions.of(&account).values() {
             loaded.items.look_for(subscription.key());
-            let since = loaded.items_since.get(&account).copied().unwrap_or(subscription.settled);
-            let settled = subscription.settled.min(since).to_string();
-            let of = [subscription.tenant.into(), subscription.id.into(), (&settled).into()];
+            let from = loaded.items_from(subscription).to_string();
+            let of = [subscription.tenant.into(), subscription.id.into(), (&from).into()];
             let items = reader.query(&SELECT_ITEMS, &of, |cells| INVOICE_ITEM.row(cells))?;
             items.into_iter().for_each(|it| loaded.items.put(it));
         }

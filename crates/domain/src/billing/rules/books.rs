@@ -146,12 +146,12 @@ impl<'s> Books<'s> {
         self.note_first_charges(items);
     }
 
-    /// Has runs look at the days of an item again.
-    pub(super) fn reopen_day(&mut self, item: &InvoiceItem) {
+    /// Has runs look at the days of an item again: they begin anew.
+    pub(super) fn reopen_days_of(&mut self, item: &InvoiceItem) {
         let Some(of) = &item.of else { return };
         let known = self.subscriptions.iter_mut().find(|it| it.id == of.subscription);
         if let Some(it) = known {
-            it.settled = it.settled.min(item.start);
+            it.settled = jiff::civil::Date::MIN;
         }
     }
 

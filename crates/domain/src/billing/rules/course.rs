@@ -1,5 +1,7 @@
 //! The course of a subscription: which phase comes next, and what a change of it moves.
 
+use jiff::civil::Date;
+
 use super::books::Books;
 use crate::billing::invoice::ItemKind;
 use crate::billing::reconcile::Billed;
@@ -114,13 +116,18 @@ impl Books<'_> {
         Some(Transition { at, to })
     }
 
-    /// Has runs look at a subscription's days again from an instant on, and at all of what is charged until that day or
-    /// across it: the days before may go on past it from now on. What was repaired is charged by later items, which
-    /// need not be known.
+    /// Has runs look at a subscription's days again from an instant on. Where that day is settled, they begin anew: the
+    /// days before may go on past it from now on. What was not loaded stays settled, or it would be charged again.
     pub(super) fn reopen(&mut self, at: usize, from: Timestamp) {
         let date = self.calendar.date(from);
-        let billed = Billed::of(&self.items(&self.subscriptions[at]));
-        let horizon = billed.charged_until(date).unwrap_or(date);
+        let of = &self.subscriptions[at];
+        if date > of.settled {
+            return;
+        }
+        let horizon = match self.state.billing.items_from(of) {
+            Date::MIN => Date::MIN,
+            _ => Billed::of(&self.items(of)).since(date),
+        };
         let it = &mut self.subscriptions[at];
         it.settled = it.settled.min(horizon);
     }

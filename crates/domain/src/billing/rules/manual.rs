@@ -188,7 +188,7 @@ pub(crate) fn void(state: &State, it: &InvoiceOf, cx: &mut Context) -> Outcome {
     }
     books.forget_first_charge(it.invoice);
     for item in items {
-        books.reopen_day(&item);
+        books.reopen_days_of(&item);
         if let Some(repaired) = item.linked.filter(|_| item.kind == ItemKind::RepairAdj) {
             take_back_repair(&mut books, (it.invoice, repaired), item.amount, cx);
         }

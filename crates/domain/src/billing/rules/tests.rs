@@ -29,6 +29,7 @@ use crate::catalog::{
 use crate::command::{AccountCommand, BillingCommand, TenantCommand};
 use crate::ledger::Posting;
 use crate::reply::{AccountReply, BillingReply, Reply};
+use crate::rows::Part as _;
 use crate::tenant::catalog::UploadCatalog;
 use crate::testing::{Rows, TENANT};
 use crate::timer::{TimerKey, TimerKind};
@@ -93,7 +94,7 @@ fn catalog() -> Catalog {
     let evergreen = |price| phase(PhaseType::Evergreen, None, None, price);
     let trial = phase(PhaseType::Trial, Some(30), Some("0"), "");
     let recurring = Recurring { period: BillingPeriod::Annual, prices: price("365.00") };
-    let annual = Phase { recurring: Some(recurring), ..evergreen("") };
+    let yearly = Phase { recurring: Some(recurring), ..evergreen("") };
     let plans = vec![
         plan("pro", "Pro", vec![trial, evergreen("20.00")]),
         plan("solo", "Solo", vec![evergreen("5.00")]),
@@ -101,7 +102,7 @@ fn catalog() -> Catalog {
         plan("term", "Pro", vec![phase(PhaseType::FixedTerm, Some(40), None, "10.00")]),
         plan("extra", "Extra", vec![evergreen("31.00")]),
         plan("help", "Help", vec![evergreen("1.00")]),
-        plan("annual", "Solo", vec![annual]),
+        plan("annual", "Solo", vec![yearly]),
     ];
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
     Catalog {
@@ -278,9 +279,8 @@ impl World {
             let (amount, balance) =
                 (invoice.charged.decimal(usd()), invoice.balance().decimal(usd()));
             lines.push(format!("{number} on {date} until {target}: {amount}, {balance} to pay"));
-            let items = state.items.owners().map(|it| state.items.of(it));
-            let mut items: Vec<&InvoiceItem> = items.flat_map(|it| it.values()).collect();
-            items.retain(|it| it.invoice_id == invoice.id);
+            let mut items = self.rows.items_of(invoice.id);
+            items.sort_by_key(|it| (it.owner(), it.id));
             lines.extend(items.iter().map(|it| {
                 let phase = it.of.as_ref().map_or("", |it| &it.phase);
                 let end = it.end.map_or_else(String::new, |end| format!(" > {end}"));
@@ -475,6 +475,36 @@ fn a_change_gives_the_rest_of_the_month_back() {
         5 on 2026-04-20 until 2026-04-09: 30.00, 0.00 to pay
           RECURRING max-evergreen 2026-04-09 > 2026-05-09 30.00
         due at 2026-05-09T08:00:00Z"#]]);
+}
+
+#[test]
+fn an_end_within_a_year_that_was_given_back_charges_no_month_again() {
+    let mut world = World::new();
+    world.subscribe("annual", |_| {}).unwrap();
+    world.until("2026-02-20T09:00");
+    world.change("max", Some(Policy::Immediate)).unwrap();
+    world.until("2026-05-12T08:00");
+    world.cancel(Policy::Immediate).unwrap();
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 365.00, 0.00 to pay
+          RECURRING annual-evergreen 2026-01-10 > 2027-01-10 365.00
+        2 on 2026-02-20 until 2026-02-20: -304.71, 0.00 to pay
+          CBA_ADJ  2026-02-20 > 2026-02-20 304.71
+          RECURRING max-evergreen 2026-02-20 > 2026-03-10 19.29
+          REPAIR_ADJ annual-evergreen 2026-02-20 > 2027-01-10 -324.00
+        3 on 2026-05-12 until 2026-03-10: 30.00, 0.00 to pay
+          CBA_ADJ  2026-05-12 > 2026-05-12 -30.00
+          RECURRING max-evergreen 2026-03-10 > 2026-04-10 30.00
+        4 on 2026-05-12 until 2026-04-10: 30.00, 0.00 to pay
+          CBA_ADJ  2026-05-12 > 2026-05-12 -30.00
+          RECURRING max-evergreen 2026-04-10 > 2026-05-10 30.00
+        5 on 2026-05-12 until 2026-05-10: 30.00, 0.00 to pay
+          CBA_ADJ  2026-05-12 > 2026-05-12 -30.00
+          RECURRING max-evergreen 2026-05-10 > 2026-06-10 30.00
+        6 on 2026-05-12 until 2026-05-12: -28.06, 0.00 to pay
+          CBA_ADJ  2026-05-12 > 2026-05-12 28.06
+          REPAIR_ADJ max-evergreen 2026-05-12 > 2026-06-10 -28.06
+        nothing is due"#]]);
 }
 
 #[test]

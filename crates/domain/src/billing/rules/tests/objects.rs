@@ -34,12 +34,11 @@ impl World {
         let billing = &self.rows.state.billing;
         let subscription = self.active()[0];
         let invoice = billing.invoices.iter().next().unwrap();
-        let items = billing.items.of(&(TENANT, subscription.id));
         [
             Object::Bundle(subscription.bundle_id),
             Object::Subscription(subscription.id),
             Object::Invoice(invoice.id),
-            Object::InvoiceItem(items.values().next().unwrap().id),
+            Object::InvoiceItem(self.rows.items_of(invoice.id)[0].id),
         ]
     }
 }

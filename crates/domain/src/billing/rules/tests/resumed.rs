@@ -39,32 +39,3 @@ fn what_ended_without_invoices_is_invoiced_once_the_tag_is_gone() {
           RECURRING solo-evergreen 2026-01-10 > 2026-01-20 1.61
         due at 2026-02-10T08:00:00Z"#]]);
 }
-
-#[test]
-fn days_of_a_year_that_was_repaired_are_not_charged_again() {
-    let mut world = World::new();
-    world.subscribe("annual", |it| it.bill_cycle_day = Some(10)).unwrap();
-    world.rows.now = at("2026-01-15T08:00").0;
-    world.change("max", Some(Policy::Immediate)).unwrap();
-    world.until("2026-03-20T08:00");
-    // A store loads what ended on the day until which all is settled, or later.
-    let settled = world.active()[0].settled;
-    assert_eq!(settled.to_string(), "2026-03-10");
-    world.rows.state.billing.items.retain(|it| it.last_day >= settled);
-    world.cancel(Policy::Immediate).unwrap();
-    world.check(expect![[r#"
-        1 on 2026-01-10 until 2026-01-10: 365.00, 0.00 to pay
-          RECURRING annual-evergreen 2026-01-10 > 2027-01-10 365.00
-        2 on 2026-01-15 until 2026-01-15: -334.84, 0.00 to pay
-          REPAIR_ADJ annual-evergreen 2026-01-15 > 2027-01-10 -360.00
-        3 on 2026-03-20 until 2026-02-10: 30.00, 0.00 to pay
-          CBA_ADJ  2026-03-20 > 2026-03-20 -30.00
-          RECURRING max-evergreen 2026-02-10 > 2026-03-10 30.00
-        4 on 2026-03-20 until 2026-03-10: 30.00, 0.00 to pay
-          CBA_ADJ  2026-03-20 > 2026-03-20 -30.00
-          RECURRING max-evergreen 2026-03-10 > 2026-04-10 30.00
-        5 on 2026-03-20 until 2026-03-20: -20.32, 0.00 to pay
-          CBA_ADJ  2026-03-20 > 2026-03-20 20.32
-          REPAIR_ADJ max-evergreen 2026-03-20 > 2026-04-10 -20.32
-        nothing is due"#]]);
-}
