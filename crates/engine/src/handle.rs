@@ -14,6 +14,7 @@ mod outbox;
 mod payment_queue;
 mod permits;
 mod progress;
+mod quiet;
 mod requests;
 mod resend;
 mod resolver;
@@ -25,7 +26,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
@@ -53,7 +54,7 @@ use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{
     Bookkeeping, Bought, BoughtBy, Checked, Gateway, LedgerTotal, Page, Queries,
-    ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, Store, StoreError, due_outcomes,
+    ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, Store, StoreError,
 };
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
@@ -131,6 +132,8 @@ pub(crate) struct Shared {
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
+    /// Of a front: the partitions that are in the same process.
+    partitions_here: Mutex<BTreeMap<i32, Engine>>,
     pub(crate) balances: CoalescedReads<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
     pub(crate) committed_purchases: CommittedPurchases,
     pub(crate) bought: CoalescedReads<(TenantNo, AccountId, BoughtBy), Arc<Bought>>,
@@ -579,56 +582,6 @@ impl Engine {
         matches!(self.shared.transport, Transport::Queue(_))
     }
 
-    /// Makes [`Engine::quiesce`] wait for a follower of the journal as well; `position` is the last
-    /// row that it has dealt with.
-    pub fn waits_for(&self, position: watch::Receiver<Seq>) {
-        self.followers().push(position);
-    }
-
-    fn followers(&self) -> std::sync::MutexGuard<'_, Vec<watch::Receiver<Seq>>> {
-        self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until the followers have caught up with the journal, no timer is due and no outcome is due to be
-    /// asked about; false where that takes longer than `timeout`.
-    pub async fn quiesce(&self, timeout: Duration) -> bool {
-        self.pay_attention().await;
-        let deadline = Instant::now() + timeout;
-        loop {
-            if self.is_quiet().await {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    async fn is_quiet(&self) -> bool {
-        let head = *self.shared.head.borrow();
-        let caught_up = self.followers().iter().all(|position| *position.borrow() >= head);
-        if !caught_up || !self.shared.calls.is_empty() {
-            return false;
-        }
-        let now = self.clock().now();
-        let due = self.read(move |queries| {
-            // The commit of a timer's command clears the timer before its call has begun: the row of the awaited
-            // outcome, which is looked for after the timers, says that it will.
-            Ok(queries.timers_due(now, None, 1)?.is_empty()
-                && due_outcomes(queries, now, 1)?.is_empty()
-                && queries.deliveries_due(now, None, 1)?.is_empty()
-                && queries.outstanding_orphans()?.is_empty())
-        });
-        due.await.unwrap_or(false)
-    }
-
-    /// Wakes the timers: the test clock has moved.
-    pub async fn pay_attention(&self) {
-        self.shared.attention.notify_waiters();
-        tokio::task::yield_now().await;
-    }
-
     /// The gateways that an operator has stopped in this process.
     #[must_use]
     pub fn stopped_gateways(&self) -> &StoppedGateways {
@@ -694,6 +647,7 @@ impl Shared {
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),
             followers: Mutex::default(),
+            partitions_here: Mutex::default(),
             balances: CoalescedReads::new(
                 |queries, accounts| queries.balances(accounts),
                 |engine| &engine.shared.balances,

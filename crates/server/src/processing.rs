@@ -63,6 +63,11 @@ impl Processing {
         futures_util::future::join_all(owned.into_values().map(|it| it.stop(deadline))).await;
     }
 
+    fn give_up(&self, partition: i32) -> Option<Owned> {
+        self.reads.partition_went(partition);
+        self.owned().remove(&partition)
+    }
+
     fn owned(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Owned>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +96,7 @@ impl Processing {
             partitions: self.partitions,
         };
         // What was left from an earlier turn goes first: there is one owner.
-        let earlier = self.owned().remove(&partition);
+        let earlier = self.give_up(partition);
         if let Some(earlier) = earlier {
             earlier.stop(Duration::ZERO).await;
         }
@@ -123,6 +128,7 @@ impl Processing {
         if share.partition == PartitionNo::FIRST {
             tokio::spawn(prepare(engine.clone(), self.data_dir.clone()));
         }
+        self.reads.partition_came(partition, engine.clone());
         self.owned().insert(partition, Owned { engine, running, tasks });
         tracing::info!(partition, offset, "took a partition over");
         Ok(offset)
@@ -136,7 +142,7 @@ impl Processor for Processing {
 
     fn revoked(&self, partition: i32) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let owned = self.owned().remove(&partition);
+            let owned = self.give_up(partition);
             if let Some(owned) = owned {
                 owned.stop(REVOKED_WITHIN).await;
                 tracing::info!(partition, "gave a partition away");
