@@ -11,7 +11,6 @@ import argparse
 import base64
 import concurrent.futures
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -25,11 +24,11 @@ from proxy import Proxy
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 import processes  # noqa: E402
+from served import Served  # noqa: E402
 
 PORT_FIRST = 19_101
 SAMPLE = HERE.parents[1] / "crates" / "api" / "flags" / "sample.json"
 MEMBERS = "5e900000-aaaa-4d00-8000-000000000001"
-READY_S = 30
 ANSWER_S = 30
 # Until a change is there, and until it is after the server was away: SDKs wait longer and longer in between.
 FOLLOWS_S = 5
@@ -67,32 +66,12 @@ SDKS = {
 }
 
 
-class Server:
-    """The server, on the same port and data after every kill."""
+class Server(Served):
+    """The server, and its client."""
 
     def __init__(self, binary, folder):
-        self.binary, self.folder = binary, folder
-        self.address = ("127.0.0.1", processes.free_ports(PORT_FIRST, 1)[0])
+        super().__init__(binary, folder, PORT_FIRST)
         self.tenant = f"flags-{uuid.uuid4().hex[:8]}"
-        self.process = None
-
-    def start(self):
-        log = open(f"{self.folder}/server.log", "ab")
-        self.process = subprocess.Popen(
-            [self.binary, "serve", "--listen", "%s:%d" % self.address, "--data-dir", f"{self.folder}/data"],
-            env={**os.environ, "FAREGATE_ADMIN_PASSWORD": "password"}, stdout=log, stderr=log)
-        wait_until(self.is_ready, READY_S, "the server did not become ready")
-
-    def is_ready(self):
-        try:
-            self.ask("GET", "/health/ready")
-        except OSError:
-            return False
-        return True
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
     def ask(self, method, path, body=None):
         headers = {

@@ -6,17 +6,14 @@ import os
 import pathlib
 import re
 import resource
-import signal
-import subprocess
-import time
 import urllib.request
 
 import processes
 import wire
+from processes import LOOPBACK
+from served import Served
 
 PORT_FIRST = 18_901
-READY_WITHIN_S = 60
-STOPPED_WITHIN_S = 30
 # Short, so that what has to time out does so while the suite looks on. The bounds of time in the attacks
 # are these plus SLACK_S.
 HEADERS_TIMEOUT_S = 1
@@ -24,7 +21,6 @@ BODY_TIMEOUT_S = 1
 IDLE_TIMEOUT_S = 2
 GATEWAY_CALLS_MAX = 64
 SETTINGS = {
-    "FAREGATE_ADMIN_PASSWORD": "password",
     "FAREGATE_HTTP_HEADERS_TIMEOUT": f"{HEADERS_TIMEOUT_S}s",
     "FAREGATE_HTTP_BODY_TIMEOUT": f"{BODY_TIMEOUT_S}s",
     "FAREGATE_HTTP_IDLE_TIMEOUT": f"{IDLE_TIMEOUT_S}s",
@@ -37,29 +33,17 @@ SETTINGS = {
 SLACK_S = 3
 
 
-class Server:
+class Server(Served):
     """The process, its addresses, and what it uses."""
 
     def __init__(self, binary, folder, settings):
-        self.binary, self.folder, self.settings = binary, pathlib.Path(folder), {**SETTINGS, **settings}
-        self.data, self.log = self.folder / "data", self.folder / "server.log"
-        self.address, self.grpc = (("127.0.0.1", port) for port in processes.free_ports(PORT_FIRST, 2))
-        self.process = None
+        super().__init__(binary, folder, PORT_FIRST, ["--test-clock"], **SETTINGS, **settings)
+        self.grpc = (LOOPBACK, processes.free_ports(PORT_FIRST, 1, taken=[self.address[1]])[0])
+        self.arguments += ["--grpc-listen", "%s:%d" % self.grpc]
+        self.folder = pathlib.Path(folder)
         # The secret of the environment `dev` for servers, and an account that can pay: see `prepare`.
         self.secret = self.account = None
         self.numbers = itertools.count()
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "serve", "--listen", "%s:%d" % self.address, "--grpc-listen", "%s:%d" % self.grpc,
-                 "--data-dir", self.data, "--test-clock"],
-                env={**os.environ, **self.settings}, stdout=log, stderr=log)
-        until = time.monotonic() + READY_WITHIN_S
-        while self.health() != 200:
-            assert self.process.poll() is None, f"the server ended: {self.log_tail()}"
-            assert time.monotonic() < until, f"the server did not become ready: {self.log_tail()}"
-            time.sleep(0.05)
 
     def prepare(self):
         """Makes the tenant of all clients, an account that can pay, and reads a secret of SDKs."""
@@ -104,28 +88,10 @@ class Server:
     def open_files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def stop(self):
-        """Sends SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOPPED_WITHIN_S)
-
-    def kill(self):
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def verify(self):
-        """What `faregate verify` finds in the data of the stopped server: its exit code and output."""
-        done = subprocess.run([self.binary, "verify", "--data-dir", self.data], capture_output=True, text=True)
-        return done.returncode, (done.stdout + done.stderr)[-400:]
-
     def bad_log_lines(self):
         """The lines that report a panic or are of level error."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [it for it in lines if re.search(r'panic|\bERROR\b|"level":\s*"error"', it, re.IGNORECASE)]
-
-    def log_tail(self):
-        return self.log.read_text(errors="replace")[-800:]
 
 
 def raise_file_limit():

@@ -8,18 +8,17 @@ Without URL it starts FAREGATE_BIN on a fresh store with --test-clock. Prints a 
 
 import concurrent.futures
 import os
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
-import urllib.request
 import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "scripts")]
 import catalog  # noqa: E402
 import processes  # noqa: E402
+import served  # noqa: E402
+from served import Served  # noqa: E402
 from session import Receiver, Session  # noqa: E402
 
 AUTO_PAY_OFF = "00000000-0000-0000-0000-000000000001"
@@ -260,57 +259,37 @@ class Check:
         return account, subscription, name
 
 
-class Server:
-    """FAREGATE_BIN on a store of its own."""
-
-    def __init__(self):
-        binary = os.environ.get("FAREGATE_BIN")
-        if not binary:
-            sys.exit("FAREGATE_BIN has to name the binary, or the argument a server")
-        self.folder = tempfile.TemporaryDirectory()
-        port = processes.free_ports(PORT_FIRST, 1)[0]
-        self.url = f"http://127.0.0.1:{port}"
-        command = [binary, "serve", "--listen", f"127.0.0.1:{port}", "--data-dir", self.folder.name, "--test-clock"]
-        environment = os.environ | {"FAREGATE_ADMIN_PASSWORD": "password", "FAREGATE_LOG_LEVEL": "error"}
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                urllib.request.urlopen(f"{self.url}/health/ready", timeout=1)
-                return
-            except OSError:
-                time.sleep(0.05)
-        sys.exit("the server is not ready")
-
-    def stop(self):
-        """Stops it, and says whether `faregate verify` finds nothing."""
-        self.process.terminate()
-        self.process.wait()
-        verify = [os.environ["FAREGATE_BIN"], "verify", "--data-dir", self.folder.name]
-        found = subprocess.run(verify, capture_output=True, text=True)
-        self.folder.cleanup()
-        return found
-
-
 def main():
-    server = None if len(sys.argv) > 1 else Server()
-    check = Check(sys.argv[1] if len(sys.argv) > 1 else server.url)
-    passed = failed = 0
+    if len(sys.argv) > 1:
+        counts = check_all(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            server = Served(served.binary_to_serve(), folder, PORT_FIRST, ["--test-clock"], FAREGATE_LOG_LEVEL="error")
+            server.start()
+            try:
+                counts = check_all(server.url)
+            finally:
+                server.stop()
+            code, printed = server.verify()
+        counts[code != 0] += 1
+        if code:
+            print(f"FAILED verify: {printed}")
+    print(f"{counts[0]} passed, {counts[1]} failed")
+    return 1 if counts[1] or not counts[0] else 0
+
+
+def check_all(url):
+    """How many steps pass, and how many fail."""
+    check, counts = Check(url), [0, 0]
     for step in check.steps():
         try:
             step()
-            passed += 1
+            counts[0] += 1
         except Exception as error:  # pylint: disable=broad-exception-caught
-            failed += 1
+            counts[1] += 1
             print(f"FAILED {step.__name__}: {type(error).__name__}: {error}")
     check.session.call("POST", "/1.0/kb/test/clock?timeoutSec=30")
-    if server:
-        found = server.stop()
-        passed += found.returncode == 0
-        failed += found.returncode != 0
-        if found.returncode:
-            print(f"FAILED verify: {found.stdout}{found.stderr}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return counts
 
 
-sys.exit(main())
+processes.main(main)

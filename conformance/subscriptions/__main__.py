@@ -1,9 +1,12 @@
 """Plays recordings of Kill Bill's subscriptions and invoices, and compares each account with what was recorded.
 
   python3 conformance/subscriptions [DIR|FILE...] [--url U] [--database URL] [--only a,b*] [--part 1|2] [--verbose]
+      [--on sqlite|postgres|partitions]
 
 DIR has scenarios/, catalogs/ and setup.json, as conformance/vectors/subscriptions, which is the default; FILE is one
-scenario of such a directory. Without --url it starts FAREGATE_BIN on a fresh store with --test-clock.
+scenario of such a directory. Without --url it starts FAREGATE_BIN on a fresh store with --test-clock:
+--on postgres makes a database on the server of `conformance/postgres`, --on partitions has three partitions over such
+a database, behind the broker of `conformance/kafka`.
 The server explains each item's amount, which is computed again from what it says.
 differences.toml names what is another way on purpose, pending.toml what is not built yet: a scenario in it has to
 fail. Prints a line for each failure, at last `N passed, M failed`.
@@ -16,16 +19,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "scripts")]
 import compare  # noqa: E402
 import play  # noqa: E402
+import processes  # noqa: E402
+import served  # noqa: E402
+from processes import Problem  # noqa: E402
+from served import Served  # noqa: E402
 
 VECTORS = os.path.join(os.path.dirname(HERE), "vectors", "subscriptions")
+PORT_FIRST = 18701
 
 
 def arguments():
@@ -33,6 +39,7 @@ def arguments():
     parser.add_argument("paths", nargs="*", default=[VECTORS])
     parser.add_argument("--url")
     parser.add_argument("--database")
+    parser.add_argument("--on", choices=("sqlite", "postgres", "partitions"), default="sqlite")
     parser.add_argument("--only", default="*")
     parser.add_argument("--part", type=int, choices=(1, 2))
     parser.add_argument("--verbose", action="store_true")
@@ -67,64 +74,59 @@ def rows(name):
     return {it: row for row in table.get("row", []) for it in row["scenarios"]}
 
 
-class Server:
-    """FAREGATE_BIN on a store of its own."""
+def queue(folder):
+    """The arguments and the environment of a server of three partitions, whose topics are made."""
+    broker = os.environ["FAREGATE_TEST_KAFKA"]
+    settings = {"FAREGATE_KAFKA_KEY_FILE": served.key_file(folder, "kafka.key"),
+                "FAREGATE_KAFKA_TOPIC_PREFIX": "subscriptions"}
+    topics = ["topics", "create", "--kafka-brokers", broker, "--partitions", "3", "--fronts", "1", "--replication", "1"]
+    subprocess.run([served.binary_to_serve(), *topics], env=os.environ | settings, stdout=subprocess.DEVNULL, check=True)
+    return ["--role", "all", "--queue", "kafka", "--kafka-brokers", broker], settings
 
-    def __init__(self, database):
-        self.folder = tempfile.TemporaryDirectory()
-        port = subprocess.run([os.path.join(HERE, "../../scripts/free-ports"), "18701", "1"],
-                              stdout=subprocess.PIPE, text=True, check=True).stdout.split()[0]
-        self.url = f"http://127.0.0.1:{port}"
-        binary = os.environ.get("FAREGATE_BIN")
-        if not binary:
-            sys.exit("FAREGATE_BIN has to name the binary, or --url a server")
-        command = [binary, "serve", "--listen", f"127.0.0.1:{port}", "--data-dir", self.folder.name, "--test-clock"]
-        if database:
-            command += ["--database", database]
-        environment = os.environ | {"FAREGATE_ADMIN_PASSWORD": "password", "FAREGATE_LOG_LEVEL": "error"}
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                urllib.request.urlopen(f"{self.url}/health/ready", timeout=1)
-                return
-            except OSError:
-                time.sleep(0.05)
-        sys.exit("the server is not ready")
 
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-        self.folder.cleanup()
+def play_on_own_server(asked, found):
+    """Plays on FAREGATE_BIN and a store of its own, in which `faregate verify` has to find nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        among, environment = queue(folder) if asked.on == "partitions" else ([], {})
+        database = asked.database
+        if asked.on != "sqlite":
+            database = served.fresh_database(f"subscriptions_{asked.on}")
+        data = ["--database", database] if database else []
+        server = Served(served.binary_to_serve(), folder, PORT_FIRST, [*data, *among, "--test-clock"],
+                        FAREGATE_LOG_LEVEL="error", **environment)
+        server.start()
+        try:
+            played = play.all_of(server.url, found, asked.verbose)
+        finally:
+            server.stop()
+        code, printed = server.verify()
+        if code:
+            raise Problem(f"faregate verify: {printed}")
+    return played
 
 
 def main():
     asked = arguments()
     found = list(scenarios(asked.paths, asked.only, asked.part))
     differences, pending = rows("differences.toml"), rows("pending.toml")
-    server = None if asked.url else Server(asked.database)
-    try:
-        url = asked.url or server.url
-        played = play.all_of(url, found, asked.verbose)
-        passed = failed = waiting = 0
-        for (_, scenario), (steps, result, unexplained) in zip(found, played):
-            name = scenario["name"]
-            wanted = compare.with_difference(scenario, differences.get(name))
-            lines = compare.differences(wanted, steps, result) + unexplained
-            if name in pending:
-                waiting += bool(lines)
-                lines = [] if lines else ["passes, and is a row of pending.toml"]
-            else:
-                passed += not lines
-            failed += bool(lines)
-            for line in lines if asked.verbose else lines[:5]:
-                print(f"FAILED {name}: {line}")
-    finally:
-        if server:
-            server.stop()
+    passed = failed = waiting = 0
+    played = play.all_of(asked.url, found, asked.verbose) if asked.url else play_on_own_server(asked, found)
+    for (_, scenario), (steps, result, unexplained) in zip(found, played):
+        name = scenario["name"]
+        wanted = compare.with_difference(scenario, differences.get(name))
+        lines = compare.differences(wanted, steps, result) + unexplained
+        if name in pending:
+            waiting += bool(lines)
+            lines = [] if lines else ["passes, and is a row of pending.toml"]
+        else:
+            passed += not lines
+        failed += bool(lines)
+        for line in lines if asked.verbose else lines[:5]:
+            print(f"FAILED {name}: {line}")
     if waiting:
         print(f"{waiting} of what is not built yet fail, as pending.toml says")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not found else 0
 
 
-sys.exit(main())
+processes.main(main)
