@@ -11,6 +11,7 @@ import urllib.request
 
 import processes
 from processes import LOOPBACK, Problem
+from served import key_file
 
 READY_WITHIN_S = 60
 ANSWERED_WITHIN_S = 60
@@ -24,15 +25,16 @@ SETTINGS = {"FAREGATE_ADMIN_PASSWORD": "password", "FAREGATE_GATEWAY_SIMULATOR_E
 
 
 class Installation:
-    """Some processes over one database, and a URL to talk to."""
+    """Some processes over one database, and their URLs, of which the last one is talked to."""
 
-    def __init__(self, name, group, url, database):
-        self.name, self.group, self.url, self.database = name, group, url, database
+    def __init__(self, name, group, urls, database):
+        self.name, self.group, self.urls, self.database = name, group, urls, database
+        self.url = urls[-1] if urls else None
 
     def start(self, binary, name, arguments, port, **settings):
         """Starts a process and waits until it is ready."""
-        environment = {**SETTINGS, "FAREGATE_SIGNUP_KEY_FILE": key_file(self.group, "signup.key"),
-                       "FAREGATE_KAFKA_KEY_FILE": key_file(self.group, "kafka.key"), **settings}
+        environment = {**SETTINGS, "FAREGATE_SIGNUP_KEY_FILE": key_file(self.group.state, "signup.key"),
+                       "FAREGATE_KAFKA_KEY_FILE": key_file(self.group.state, "kafka.key"), **settings}
         name = f"{self.name}-{name}"
         pid = self.group.start(name, [binary, *arguments, "--listen", f"{LOOPBACK}:{port}", "--data-dir",
                                       os.path.join(self.group.state, name)], environment, dies_with_us=True)
@@ -98,17 +100,8 @@ def error_code(body):
         return None
 
 
-def key_file(group, name):
-    """A file with a key: sign-up's, of which every database holds a check value, or the cluster's; the same for
-    all three."""
-    path = os.path.join(group.state, name)
-    with open(path, "wb") as file:
-        file.write(bytes(range(32)))
-    os.chmod(path, 0o600)
-    return path
-
-
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(command, settings=()):
+    done = subprocess.run(command, env={**os.environ, **dict(settings)}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise Problem(f"{' '.join(command[:3])} failed:\n{done.stdout[-2000:]}")

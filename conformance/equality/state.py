@@ -10,7 +10,8 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
+
+from served import psql
 
 # Where ids are made, in the order of the names that they get.
 ENTITIES = ["tenant", "tenant_value", "account", "payment_method", "payment", "payment_transaction"]
@@ -58,12 +59,6 @@ def of_postgres(server, database):
     return {name: [json.loads(line) for line in
                    psql(server, database, f"SELECT row_to_json(t) FROM {name} t").splitlines()]
             for name in names}
-
-
-def psql(server, database, sql):
-    command = ["psql", "-XAtq", "-h", server["host"], "-p", server["port"], "-U", server["user"], "-d", database,
-               "-v", "ON_ERROR_STOP=1", "-c", sql]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def digests(tables):

@@ -23,20 +23,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE.parent / "equality"), str(HERE.parent.parent / "scripts")]
 import processes  # noqa: E402
-import state  # noqa: E402
 from installation import Installation, run  # noqa: E402
 from processes import LOOPBACK, Group, say  # noqa: E402
+from served import database_url, postgres, psql  # noqa: E402
 
 KEYS = ["secrets.key", "signup.key"]
-
-
-def server():
-    return dict(it.split("=") for it in os.environ["FAREGATE_TEST_POSTGRES"].split())
-
-
-def url_of(name):
-    it = server()
-    return f"postgres://{it['user']}@{it['host']}:{it['port']}/{name}?sslmode=disable"
 
 
 def keys_of(directory):
@@ -47,7 +38,7 @@ def keys_of(directory):
 def serve(binary, group, name, place):
     """A server on a data directory or a database."""
     port = processes.free_ports(18501, 1)[0]
-    it = Installation(name, group, f"http://{LOOPBACK}:{port}", place)
+    it = Installation(name, group, [f"http://{LOOPBACK}:{port}"], place)
     directory = os.path.join(group.state, f"{name}-all")
     database = place if place[0] == "--database" else []
     it.start(binary, "all", ["serve", "--test-clock", *database], port, **keys_of(directory))
@@ -81,8 +72,8 @@ def make(binary, version):
                 with open(os.open(os.path.join(data, key), os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
                     file.write(bytes(range(at, at + 32)))
             if name == "postgres":
-                state.psql(server(), "postgres", "CREATE DATABASE golden")
-            place = ["--data-dir", data] if name == "sqlite" else ["--database", url_of("golden")]
+                psql(postgres(), "postgres", "CREATE DATABASE golden")
+            place = ["--data-dir", data] if name == "sqlite" else ["--database", database_url("golden")]
             try:
                 it = serve(binary, group, name, place)
                 answers = it.play(workload[0] + workload[1])
@@ -121,12 +112,12 @@ def place_of(directory, name, data):
             file.write(content)
         return ["--data-dir", data]
     database = f"golden_{directory.name.replace('.', '_')}"
-    state.psql(server(), "postgres", f"CREATE DATABASE {database}")
+    psql(postgres(), "postgres", f"CREATE DATABASE {database}")
     content = gzip.decompress((directory / "postgres.sql.gz").read_bytes()).decode()
-    it = server()
+    it = postgres()
     command = ["psql", "-Xq", "-h", it["host"], "-p", it["port"], "-U", it["user"], "-d", database, "-v", "ON_ERROR_STOP=1"]
     subprocess.run(command, input=content, check=True, stdout=subprocess.DEVNULL, text=True)
-    return ["--database", url_of(database)]
+    return ["--database", database_url(database)]
 
 
 def check(binary, directory, name):
