@@ -6,7 +6,7 @@ use domain::billing::BillingSettings;
 use domain::tenant::payment_rules::{
     AmountLimits, ControlPlugin, GATEWAYS_MAX, Limits, RetrySettings, Settings,
 };
-use domain::{AmountMinor, Currency};
+use domain::{AmountMinor, Currency, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

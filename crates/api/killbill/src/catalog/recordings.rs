@@ -257,6 +257,7 @@ impl Account {
                 fixed_days: text(&config["org.killbill.invoice.proration.fixed.days"])
                     .parse()
                     .unwrap_or_default(),
+                ..BillingSettings::DEFAULT
             },
             steps: steps.iter().map(step).collect(),
             currency: Currency::parse(currency)?,
