@@ -23,7 +23,7 @@ use domain::flag::definition::Expected;
 use domain::payment::ExpireAction;
 use domain::tenant::CreateTenant;
 use domain::timer::{Timer, TimerKind};
-use domain::{Command, Effect, InvoiceId, PartitionNo, TransactionId};
+use domain::{Command, Effect, InvoiceId, PartitionNo, PaymentId, TransactionId};
 use engine::partition::Verdict;
 use store::Share;
 
@@ -39,7 +39,7 @@ use crate::ask::Uid;
 use crate::disk::Disk;
 use crate::faulty::Trouble;
 use crate::gateway::{Call, Gateway};
-use crate::kernel::{Done, Due, Kernel, Setup, Tally, Workload};
+use crate::kernel::{self, Done, Due, Kernel, Setup, Tally, Workload};
 use crate::memory::MemoryDisk;
 use crate::random::{Digest, Random};
 use crate::translate;
@@ -116,7 +116,7 @@ impl Workload for Billing {
         (BillingMutant::SetsTimerEarly, "a timer is set for what is due next"),
         (BillingMutant::PaysTwice, "an invoice is paid once"),
         (BillingMutant::UsesCreditTwice, "credit is what invoices made and used"),
-        (BillingMutant::MissesLateOutcome, "invoices have what the gateway took"),
+        (BillingMutant::MissesLateOutcome, "invoices have what their payments took"),
         (BillingMutant::ShortensHorizon, "a day is charged once"),
         (BillingMutant::KnowsNoNewVersion, "a day has the price of its plan"),
         (BillingMutant::LeavesGrantOn, "grants are those of active subscriptions"),
@@ -247,14 +247,21 @@ impl<D: Disk> Billing<D> {
         Ok((self.kernel.tally, self.digest.value()))
     }
 
-    /// Days pass until no payment is open any more.
+    /// Days pass until no payment is open any more. Somebody looks at those that are, so that the gateway is asked.
     fn settle(&mut self) -> Result<(), String> {
         for _ in 0..60 {
             self.advance(self.kernel.now + DAY_US)?;
-            let mut payments = self.issued.invoices.values().flat_map(|it| it.payments.values());
-            let is_open = payments.any(|it| !it.in_flight.is_zero());
-            if self.kernel.events.first().is_none() && !is_open {
+            let invoices = self.issued.invoices.values();
+            let payments = invoices.flat_map(|it| &it.payments);
+            let open = payments.filter(|(_, it)| !it.in_flight.is_zero()).map(|(id, _)| *id);
+            let open: Vec<PaymentId> = open.collect();
+            if self.kernel.events.first().is_none() && open.is_empty() {
                 return Ok(());
+            }
+            for payment in open {
+                for it in self.kernel.disk.outstanding_of(kernel::TENANT, payment) {
+                    self.ask(&it)?;
+                }
             }
         }
         Err("every payment ends".to_owned())

@@ -220,7 +220,10 @@ impl<D: Disk> Billing<D> {
         self.set_quantity_of(of)?;
         let waits = (end - self.kernel.now) - self.kernel.random.between(0, DAY_US / 2);
         self.advance(self.kernel.now + waits.max(0))?;
-        self.set_quantity_of(of)?;
+        // The account is billed for that day before.
+        if let Some(other) = self.some_line(account).filter(|it| *it != subscription) {
+            self.set_quantity_of(OfAccount { account, subscription: other })?;
+        }
         self.uncancel_of(of)
     }
 

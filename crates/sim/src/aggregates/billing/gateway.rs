@@ -2,12 +2,13 @@
 
 use domain::command::PaymentCommand;
 use domain::payment::{GatewayInquired, GatewayReplied, Outstanding, TransactionStatus};
-use domain::{Command, GatewayCall, PaymentId, TenantNo, Timestamp, TransactionId};
+use domain::{Command, GatewayCall, PaymentId, Timestamp, TransactionId};
 
 use super::Billing;
 use crate::ask::{Heard, Known, Uid};
 use crate::disk::Disk;
 use crate::gateway::{Call, Fate, Form, Later};
+use crate::kernel::TENANT;
 use crate::translate;
 
 /// An event that is scheduled for later.
@@ -147,7 +148,7 @@ impl<D: Disk> Billing<D> {
         payment: PaymentId,
         transaction: TransactionId,
     ) -> Option<(TransactionStatus, Option<i64>)> {
-        let file = self.kernel.disk.payment(TenantNo(1), payment)?;
+        let file = self.kernel.disk.payment(TENANT, payment)?;
         let found = file.transaction(transaction)?;
         Some((found.status, found.amount.map(|it| it.0)))
     }

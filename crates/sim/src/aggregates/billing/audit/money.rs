@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::billing::invoice::{Invoice, InvoiceStatus, ItemKind};
 use domain::ledger::{LedgerAccount, PostingSource};
-use domain::payment::{PaidFor, PaymentFile, TransactionStatus};
+use domain::payment::{PaidFor, PaymentFile, Transaction, TransactionStatus};
 use domain::{AccountId, InvoiceId, Seq};
 
 use super::super::Billing;
@@ -39,7 +39,7 @@ impl<D: Disk> Billing<D> {
 
 /// What a payment took and what it may still take.
 fn taken(file: &PaymentFile) -> i64 {
-    let amount = |it: &domain::payment::Transaction| match it.status {
+    let amount = |it: &Transaction| match it.status {
         TransactionStatus::Success => it.processed_amount.or(it.amount),
         TransactionStatus::InFlight | TransactionStatus::Pending | TransactionStatus::Unknown => {
             it.amount
@@ -61,6 +61,10 @@ pub(super) fn audit(bills: &Bills) -> Result<(), String> {
         };
         if (sum(false), sum(true)) != (it.charged.0, it.credit.0) {
             return Err(format!("invoices are the sums of their items: {it:?}"));
+        }
+        let took = transactions_of(it, bills).filter_map(|(_, took)| took).sum::<i64>();
+        if paid(it) != took {
+            return Err(format!("invoices have what their payments took: {took} for {it:?}"));
         }
         let posted = posted(bills, it.id);
         let is_committed = it.status == InvoiceStatus::Committed;
@@ -127,19 +131,27 @@ fn customer(bills: &Bills, account: AccountId) -> i64 {
     .sum()
 }
 
+/// The transactions of an invoice's payments, each with what it took.
+fn transactions_of(it: &Invoice, bills: &Bills) -> impl Iterator<Item = (Uid, Option<i64>)> {
+    let is_for =
+        |file: &&PaymentFile| file.payment.paid_for.and_then(PaidFor::invoice) == Some(it.id);
+    let transactions = bills.payments.iter().filter(is_for).flat_map(|file| &file.transactions);
+    let took = |it: &Transaction| {
+        let amount = it.processed_amount.or(it.amount).map(|it| it.0);
+        amount.filter(|_| it.status == TransactionStatus::Success)
+    };
+    transactions.map(|it| (it.id.uuid().as_u128(), took(it))).collect::<Vec<_>>().into_iter()
+}
+
 /// Invoices have what the gateway took for them, and nothing is on its way any more.
 pub(super) fn audit_payments(bills: &Bills, book: &BTreeMap<Uid, Line>) -> Result<(), String> {
     for it in &bills.invoices {
-        let of =
-            |file: &&PaymentFile| file.payment.paid_for.and_then(PaidFor::invoice) == Some(it.id);
-        let transactions = bills.payments.iter().filter(of).flat_map(|file| &file.transactions);
-        let took: i64 = transactions
-            .filter_map(|transaction| match book.get(&transaction.id.uuid().as_u128()) {
-                Some(line) => line.amount.filter(|_| line.stand == Stand::Done),
-                // It did not go there.
-                None => transaction.processed_amount.map(|it| it.0),
-            })
-            .sum();
+        let took = transactions_of(it, bills).filter_map(|(id, took)| match book.get(&id) {
+            Some(line) => line.amount.filter(|_| line.stand == Stand::Done),
+            // It did not go there.
+            None => took,
+        });
+        let took: i64 = took.sum();
         let in_flight: i64 = it.payments.values().map(|it| it.in_flight.0).sum();
         if (paid(it), in_flight) != (took, 0) {
             return Err(format!("invoices have what the gateway took: {took} for {it:?}"));
