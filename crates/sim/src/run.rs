@@ -18,7 +18,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 pub const SERVER: &str = "FAREGATE_TEST_POSTGRES";
 
 /// So many steps of payments are one of billing, in which days pass.
-const STEPS_PER_BILLING: u32 = 4;
+const STEPS_PER_BILLING: u32 = 6;
 
 /// Every so many seeds are run twice, to see that a seed repeats.
 const REPEAT_EVERY: u64 = 16;

@@ -56,11 +56,11 @@ const BEGINNING_US: i64 = 1_798_761_600_000_000;
 /// How long the gateway takes to find what came late.
 const SETTLE_AFTER_US: i64 = 20_000_000;
 /// How many steps a run has.
-const STEPS: usize = 140;
+const STEPS: usize = 110;
 /// How much is due at once at most: far above what a simulation has to do.
 const DUE_MAX: usize = 5_000;
 /// How many lines of what happened a failure shows.
-const TRACE_MAX: usize = 100_000;
+const TRACE_MAX: usize = 10_000;
 
 /// The workload, on a store's data.
 pub struct Billing<D: Disk = MemoryDisk> {
@@ -219,7 +219,7 @@ impl<D: Disk> Billing<D> {
         let (until, is_down) = (self.kernel.now + pause, random.chance(150));
         let passed = if is_down { self.sleep(until) } else { self.advance(until) };
         let lived = passed.and_then(|()| self.upload_later()).and_then(|()| self.act());
-        let checks = self.kernel.random.chance(250);
+        let checks = self.kernel.random.chance(100);
         let checked = lived.and_then(|()| if checks { self.audit() } else { Ok(()) });
         checked.map_err(|wrong| self.traced(wrong))
     }

@@ -60,8 +60,10 @@ impl<D: Disk> Billing<D> {
             let invoice = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
             let entries = self.submit(invoice.into())?.entries;
             let changes = entries.iter().flat_map(|it| &it.changes);
-            if let Some(it) = changes.filter_map(InvoiceItem::of).next() {
-                return Err(format!("running again gives nothing: {account} got {it:?}"));
+            let items: Vec<String> = changes.filter_map(InvoiceItem::of).map(shown).collect();
+            if !entries.is_empty() {
+                let items = items.join(", ");
+                return Err(format!("running again gives nothing: {account} got {items}"));
             }
         }
         match self.kernel.disk.problems().as_slice() {
@@ -173,6 +175,12 @@ fn charged<'a>(items: &[&'a InvoiceItem]) -> Result<BTreeMap<i64, Charged<'a>>, 
         }
     }
     Ok(charged)
+}
+
+fn shown(it: &InvoiceItem) -> String {
+    let of = it.of.as_ref().map(|it| format!("{} of {}", it.phase, it.subscription));
+    let (of, end) = (of.unwrap_or_default(), it.end.map(|it| it.to_string()).unwrap_or_default());
+    format!("{} {of} {} > {end} {}", it.kind.name(), it.start, it.amount.0)
 }
 
 /// The days of an item.

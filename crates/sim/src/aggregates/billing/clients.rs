@@ -65,9 +65,9 @@ impl<D: Disk> Billing<D> {
         match self.kernel.random.below(130) {
             0..=17 => self.subscribe(account),
             18..=32 => self.change(account),
-            33..=38 => self.undo_change(account),
-            39..=46 => self.cancel(account),
-            47..=51 => self.uncancel(account),
+            33..=41 => self.undo_change(account),
+            42..=48 => self.cancel(account),
+            49..=51 => self.uncancel(account),
             52..=54 => self.change_mind(account),
             55..=58 => self.set_quantity(account),
             59..=69 => self.pause(account),
@@ -156,7 +156,8 @@ impl<D: Disk> Billing<D> {
         let others: Vec<&'static Sold> =
             PLANS.iter().filter(|it| (it.name == "extra") == is_add_on).collect();
         let plan = *self.kernel.random.pick(&others);
-        let policy = *self.kernel.random.pick(&POLICIES);
+        let ends_term = self.kernel.random.chance(600);
+        let policy = if ends_term { Policy::EndOfTerm } else { Policy::Immediate };
         let change = ChangePlan {
             account,
             subscription,
