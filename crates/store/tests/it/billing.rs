@@ -7,7 +7,9 @@ use domain::billing::EventKind;
 use domain::billing::explain::Working;
 use domain::billing::invoice::ItemKind;
 use domain::billing::propose::Measured;
-use domain::billing::subscription::{CancelSubscription, ContinueBilling, PlanChoice, Subscribe};
+use domain::billing::subscription::{
+    CancelSubscription, ContinueBilling, InvoiceOf, PlanChoice, Subscribe, When,
+};
 use domain::catalog::rules::Policy;
 use domain::catalog::{Catalog, PhaseType};
 use domain::command::{AccountCommand, BillingCommand, EntitlementCommand, TenantCommand};
@@ -19,8 +21,12 @@ use domain::read::TenantRow;
 use domain::reply::BillingReply;
 use domain::tenant::catalog::UploadCatalog;
 use domain::timer::TimerKind;
-use domain::{AccountId, Command, Reply, SubscriptionId, TenantNo};
+use domain::{
+    AccountId, BillingRejection, Command, InvoiceId, Rejection, Reply, SubscriptionId, TenantNo,
+    Timestamp,
+};
 use engine::explained_invoices;
+use engine::partition::{Answer, Verdict};
 use engine::ports::{Page, Store};
 use serde_json::json;
 use store::verify::verify_source;
@@ -202,12 +208,8 @@ fn an_item_is_explained_by_the_subscription_of_then() {
     let mut world = World::new(1);
     let (account, id) = fill(&mut world.workload);
     let queries = Arc::clone(&world.queries);
-    let far = domain::Timestamp(i64::MAX);
-    let due = queries.timers_due(far, None, 10).unwrap();
-    let due = due.iter().find(|it| it.key.kind == TimerKind::Billing).unwrap().due;
-    world.workload.now = due;
-    let it = ContinueBilling { account, due };
-    world.workload.accepted(TENANT, Command::Billing(BillingCommand::Continue(it)));
+    bill(&mut world, account);
+    let due = world.workload.now;
     let workings = || {
         let all = Page { offset: 0, limit: 10 };
         let invoices = queries.invoices_of(TENANT, account, all).unwrap().into_iter();
@@ -246,6 +248,84 @@ fn an_item_is_explained_by_the_subscription_of_then() {
     assert_eq!(event.kind, EventKind::Cancel);
     assert_eq!((part.days, part.of_days), (month.days - 3, month.days));
     assert!(matches!(of_kind(ItemKind::CbaAdj), Some(Working::Credit { .. })), "{after:?}");
+}
+
+/// Does what is due next of an account's billing, at its time.
+fn bill(world: &mut World, account: AccountId) {
+    let due = world.queries.timers_due(Timestamp(i64::MAX), None, 10).unwrap();
+    let due = due.iter().find(|it| it.key.kind == TimerKind::Billing).unwrap().due;
+    world.workload.now = due;
+    let it = ContinueBilling { account, due };
+    world.workload.accepted(TENANT, Command::Billing(BillingCommand::Continue(it)));
+}
+
+/// Days pass, and billing stops or goes on.
+fn block_billing(world: &mut World, (account, id): (AccountId, SubscriptionId), billing: bool) {
+    world.workload.now = world.workload.now.plus_us(3 * 24 * HOUR_US);
+    let (of, blocks) = (Blockable::Subscription(id), Blocks { billing, ..Blocks::default() });
+    let (service, name) = ("dunning".to_owned(), billing.to_string());
+    let it = AddBlockingState { account, of, service, name, blocks, effective_at: None };
+    world.workload.accepted(TENANT, Command::Account(AccountCommand::AddBlockingState(it)));
+}
+
+/// The invoices of an account that have an item of a kind.
+fn invoices_with(world: &World, account: AccountId, kind: ItemKind) -> Vec<InvoiceId> {
+    let all = Page { offset: 0, limit: 20 };
+    let invoices = world.queries.invoices_of(TENANT, account, all).unwrap().into_iter();
+    let has = |invoice: &InvoiceId| {
+        let found = explained_invoices::explain(&*world.queries, (TENANT, *invoice), all);
+        found.unwrap().unwrap().items.iter().any(|it| it.item.kind == kind)
+    };
+    invoices.map(|it| it.invoice.id).filter(has).collect()
+}
+
+fn assert_verified(world: &World) {
+    let report = verify_source(&world.home.source()).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn days_that_an_invoice_gave_back_are_read_before_it_is_voided_although_they_are_settled() {
+    let mut world = World::new(1);
+    let (account, id) = fill(&mut world.workload);
+    bill(&mut world, account);
+    block_billing(&mut world, (account, id), true);
+    block_billing(&mut world, (account, id), false);
+    for _ in 0..3 {
+        bill(&mut world, account);
+    }
+    let [invoice] = invoices_with(&world, account, ItemKind::RepairAdj)[..] else { panic!() };
+    let void = BillingCommand::VoidInvoice(InvoiceOf { account, invoice });
+    let verdict = world.workload.one(TENANT, Command::Billing(void));
+    let refused = Rejection::Billing(BillingRejection::DaysChargedAgain { invoice });
+    assert!(
+        matches!(&verdict, Verdict::Answered(Answer::Refused(it)) if *it == refused),
+        "{verdict:?}"
+    );
+    assert_verified(&world);
+}
+
+#[test]
+fn an_end_that_is_dated_back_gives_settled_months_back_and_charges_none_again() {
+    let mut world = World::new(1);
+    let (account, subscription) = fill(&mut world.workload);
+    for _ in 0..5 {
+        bill(&mut world, account);
+    }
+    let two_months_ago = world.workload.now.plus_us(-65 * 24 * HOUR_US);
+    let cancel = CancelSubscription {
+        account,
+        subscription,
+        entitlement: None,
+        billing: Some(Policy::Immediate),
+        requested: Some(When::At(two_months_ago)),
+        bills_until_requested: true,
+    };
+    world.workload.accepted(TENANT, Command::Billing(BillingCommand::Cancel(cancel)));
+    let charged = invoices_with(&world, account, ItemKind::Recurring);
+    assert_eq!(charged.len(), 5);
+    assert_eq!(invoices_with(&world, account, ItemKind::RepairAdj).len(), 1);
+    assert_verified(&world);
 }
 
 #[test]
