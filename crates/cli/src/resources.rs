@@ -16,6 +16,7 @@ mod lists;
 mod offers;
 mod payment_methods;
 mod payments;
+mod plans;
 mod purchases;
 mod roles;
 mod tags;
@@ -41,7 +42,7 @@ use crate::remote::{
 };
 
 /// The resources.
-static RESOURCES: [&Resource; 18] = [
+static RESOURCES: [&Resource; 20] = [
     &tenants::TENANTS,
     &users::USERS,
     &roles::ROLES,
@@ -55,6 +56,8 @@ static RESOURCES: [&Resource; 18] = [
     &billing::BILLING,
     &features::FEATURES,
     &offers::OFFERS,
+    &plans::PLANS,
+    &plans::PRODUCTS,
     &purchases::PURCHASES,
     &entitlements::ENTITLEMENTS,
     &environments::ENVIRONMENTS,

@@ -49,7 +49,7 @@ fn payments_are_found_by_what_is_known_of_them() {
 }
 
 #[test]
-fn an_offer_is_made_and_bought_without_another_client() {
+fn an_offer_is_made_and_bought_and_plans_give_features_without_another_client() {
     let server = Server::start();
     let tenant = tenant(&server);
     tenant.json(&["features", "set", "pro", "--kind", "switch", "--name", "Pro"]);
@@ -66,6 +66,16 @@ fn an_offer_is_made_and_bought_without_another_client() {
     assert_eq!(made["features"], serde_json::json!({ "pro": true, "seats": 2 }));
     assert_eq!(tenant.json(&["offers", "show", "monthly"])["lasts"]["months"], 1);
     assert_eq!(tenant.json(&["offers", "versions", "monthly"]).as_array().unwrap().len(), 1);
+    let entry = "seats={\"value\": 5, \"timesQuantity\": true}";
+    for of in ["plans", "products"] {
+        let made = tenant.json(&[of, "set", "team", "--feature", entry]);
+        assert_eq!(made["features"]["seats"]["value"], 5, "{made}");
+        tenant.json(&[of, "set", "team", "--feature", "pro={\"value\": true}"]);
+        assert_eq!(tenant.json(&[of, "show", "team"])["features"]["pro"]["value"], true);
+        let first = tenant.json(&[of, "show", "team", "--features-version", "1"]);
+        assert_eq!(first["features"]["seats"]["timesQuantity"], true, "{first}");
+        assert_eq!(tenant.json(&[of, "versions", "team"]).as_array().unwrap().len(), 2);
+    }
     let account = &paying_account(&tenant);
     let buy = ["purchases", "create", account, "--offer", "monthly"];
     let (code, said) = tenant.run(&[&buy[..], &["--price", "9", "--currency", "USD"]].concat());
