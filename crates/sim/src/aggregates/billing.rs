@@ -121,7 +121,15 @@ impl Workload for Billing {
         (BillingMutant::KnowsNoNewVersion, "a day has the price of its plan"),
         (BillingMutant::LeavesGrantOn, "grants are those of active subscriptions"),
         (BillingMutant::LosesPosting, "the ledger has what invoices charge"),
+        (BillingMutant::LosesPaymentPosting, "the ledger has what the customer owes"),
         (BillingMutant::ForgetsPauses, "only days of the plan are charged"),
+        (BillingMutant::LosesPeriod, "no day is left free"),
+        (BillingMutant::ChargesMore, "an item is charged by its days"),
+        (BillingMutant::MiscountsInvoice, "invoices are the sums of their items"),
+        (BillingMutant::LoadsNoMethod, "a new invoice is paid at once"),
+        (BillingMutant::SkipsNumber, "invoices are numbered without gaps"),
+        (BillingMutant::MixesUpPhases, "running again gives nothing"),
+        (BillingMutant::WaitsForNothing, "every payment ends"),
     ];
 
     /// Every other seed has three partitions.

@@ -91,7 +91,7 @@ impl<D: Disk> Billing<D> {
             let Span { from, charge: Some(charge), .. } = span else { continue };
             let until = span.charged_until(account.cycle_day, account.billed).unwrap_or(from);
             // What was charged before an end was known is given back when it comes, or before.
-            let is_due = |day| span.until.is_none_or(|until| day < until);
+            let is_due = |day| span.is_due(day, account.billed);
             expected.extend((from..until).map(|day| (day, (charge, is_due(day)))));
         }
         let of = |day: i64| {

@@ -71,7 +71,7 @@ pub(super) struct Charge {
 /// How far an account was billed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Billed {
-    /// The latest day that a run was for: it knew of all that was to happen on that day.
+    /// The latest day that a run was for: of what is to happen on that day it knew what had been asked for.
     pub(super) run_for: i64,
     /// The latest day on which all was done that was due until now.
     pub(super) settled: i64,
@@ -227,12 +227,16 @@ impl Span {
         self.from <= billed.day(self.at)
     }
 
+    /// Whether a day of it is certainly charged: it has begun, and no end is known before.
+    pub(super) fn is_due(&self, day: i64, billed: Billed) -> bool {
+        self.at <= billed.now && self.until.is_none_or(|until| day < until)
+    }
+
     /// The day until which it is charged, as if nothing were known of an end that is still to come.
     pub(super) fn charged_until(&self, cycle_day: u8, billed: Billed) -> Option<i64> {
         let charge = self.charge.filter(|_| self.is_billed(billed))?;
         let day = billed.day(self.at);
-        let ended = self.until.zip(self.ends_at);
-        let ended = ended.filter(|(until, at)| *until <= billed.day(*at)).map(|(until, _)| until);
+        let ended = self.until.filter(|_| self.ends_at.is_some_and(|at| at <= billed.now));
         let last = match ended {
             Some(_) => ended,
             None if charge.plan.is_in_arrear => self.last_cycle(cycle_day, day),

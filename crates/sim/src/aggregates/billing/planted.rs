@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use domain::billing::account::AccountBilling;
 use domain::billing::invoice::{Invoice, InvoiceItem, ItemKind};
-use domain::change::{BillingChange, Change, Image, TimerChange};
+use domain::change::{BillingChange, Change, Image, PaymentChange, TimerChange};
 use domain::entitlement::Entitlements;
+use domain::ledger::PostingSource;
 use domain::rows::{Keyed, Part};
 use domain::state::BillingState;
 use domain::timer::TimerKind;
@@ -39,6 +40,22 @@ pub enum BillingMutant {
     LeavesGrantOn,
     /// Postings of items are lost.
     LosesPosting,
+    /// Postings of payments are lost.
+    LosesPaymentPosting,
+    /// Periods are not written now and then.
+    LosesPeriod,
+    /// Periods are written over more than they are.
+    ChargesMore,
+    /// Invoices are written over less than they are.
+    MiscountsInvoice,
+    /// Accounts are loaded without their payment method.
+    LoadsNoMethod,
+    /// The newest number of invoices is loaded as a higher one.
+    SkipsNumber,
+    /// Items are loaded as if they were of another phase.
+    MixesUpPhases,
+    /// Outcomes that are to come are not waited for.
+    WaitsForNothing,
     /// Subscriptions are loaded as if they were not paused.
     ForgetsPauses,
 }
@@ -91,13 +108,28 @@ impl StoreBug for Planted {
                     it.blocks.billing = false;
                 }
             }
+            BillingMutant::LoadsNoMethod => {
+                state.account.accounts.iter_mut().for_each(|it| it.payment_method_id = None);
+            }
+            BillingMutant::SkipsNumber => {
+                state.billing.invoice_numbers.values_mut().for_each(|it| *it += 1);
+            }
+            BillingMutant::MixesUpPhases => {
+                let of = state.billing.items.iter_mut().filter_map(|it| it.of.as_mut());
+                of.for_each(|it| it.phase.push('s'));
+            }
             BillingMutant::DoublesPeriod
             | BillingMutant::LosesTimer
             | BillingMutant::SetsTimerEarly
             | BillingMutant::UsesCreditTwice
             | BillingMutant::MissesLateOutcome
             | BillingMutant::LeavesGrantOn
-            | BillingMutant::LosesPosting => {}
+            | BillingMutant::LosesPosting
+            | BillingMutant::LosesPaymentPosting
+            | BillingMutant::LosesPeriod
+            | BillingMutant::ChargesMore
+            | BillingMutant::MiscountsInvoice
+            | BillingMutant::WaitsForNothing => {}
         }
     }
 
@@ -112,15 +144,6 @@ impl StoreBug for Planted {
 impl Planted {
     fn spoilt(&mut self, mut change: Change, is_late: bool) -> Vec<Change> {
         let mutant = self.mutant;
-        if let Some(it) = InvoiceItem::of(&change)
-            && mutant == BillingMutant::DoublesPeriod
-            && it.kind == ItemKind::Recurring
-            && it.repaired.is_zero()
-        {
-            let id = Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
-            let double = InvoiceItem { id, ..it.clone() };
-            return vec![change, Change::Billing(BillingChange::Item(Box::new(double)))];
-        }
         if Invoice::of(&change).is_some() && mutant == BillingMutant::MissesLateOutcome && is_late {
             return vec![];
         }
@@ -136,10 +159,39 @@ impl Planted {
                 self.keep_credit(it);
                 false
             }
-            Change::Posting(_) => mutant == BillingMutant::LosesPosting,
+            Change::Billing(BillingChange::Item(it)) if it.kind == ItemKind::Recurring => {
+                return self.spoilt_period(it);
+            }
+            Change::Billing(BillingChange::Invoice(it)) => {
+                if mutant == BillingMutant::MiscountsInvoice {
+                    it.charged.0 -= 1;
+                }
+                false
+            }
+            Change::Payment(PaymentChange::Outstanding(_)) => {
+                mutant == BillingMutant::WaitsForNothing
+            }
+            Change::Posting(it) => match it.source {
+                PostingSource::Invoice { .. } => mutant == BillingMutant::LosesPosting,
+                PostingSource::Payment { .. } => mutant == BillingMutant::LosesPaymentPosting,
+            },
             other => Entitlements::of(other).is_some_and(|it| self.leaves_on(it)),
         };
         if is_lost { vec![] } else { vec![change] }
+    }
+
+    fn spoilt_period(&mut self, it: &InvoiceItem) -> Vec<Change> {
+        let change = |it: InvoiceItem| Change::Billing(BillingChange::Item(Box::new(it)));
+        self.seen += 1;
+        let mutant = self.mutant;
+        if mutant == BillingMutant::DoublesPeriod && it.repaired.is_zero() {
+            let id = Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
+            return vec![change(it.clone()), change(InvoiceItem { id, ..it.clone() })];
+        }
+        let more = if mutant == BillingMutant::ChargesMore { it.amount.0 / 4 } else { 0 };
+        let amount = AmountMinor(it.amount.0 + more);
+        let is_lost = mutant == BillingMutant::LosesPeriod && self.seen.is_multiple_of(5);
+        if is_lost { vec![] } else { vec![change(InvoiceItem { amount, ..it.clone() })] }
     }
 
     fn keep_credit(&mut self, it: &mut AccountBilling) {
