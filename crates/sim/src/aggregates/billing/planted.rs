@@ -147,6 +147,9 @@ impl Planted {
         if Invoice::of(&change).is_some() && mutant == BillingMutant::MissesLateOutcome && is_late {
             return vec![];
         }
+        if Entitlements::of(&change).is_some_and(|it| self.leaves_on(it)) {
+            return vec![];
+        }
         let is_lost = match &mut change {
             Change::Timer(TimerChange::Set(it)) if it.key.kind == TimerKind::Billing => {
                 self.seen += 1;
@@ -175,7 +178,17 @@ impl Planted {
                 PostingSource::Invoice { .. } => mutant == BillingMutant::LosesPosting,
                 PostingSource::Payment { .. } => mutant == BillingMutant::LosesPaymentPosting,
             },
-            other => Entitlements::of(other).is_some_and(|it| self.leaves_on(it)),
+            Change::Tenant(_)
+            | Change::Access(_)
+            | Change::Flag(_)
+            | Change::Account(_)
+            | Change::Customer(_)
+            | Change::Payment(_)
+            | Change::Entitlement(_)
+            | Change::Billing(_)
+            | Change::Claim(_)
+            | Change::Timer(_)
+            | Change::ReplySettled(_) => false,
         };
         if is_lost { vec![] } else { vec![change] }
     }
