@@ -11,8 +11,6 @@ use domain::command::TenantCommand;
 use domain::tenant::catalog::UploadCatalog;
 use domain::{Command, Currency, Timestamp};
 
-use super::days::DAY_US;
-
 /// How long the trial is free.
 pub(super) const TRIAL_DAYS: u32 = 30;
 
@@ -88,7 +86,10 @@ pub(super) struct Later {
 impl Later {
     /// A version that is far enough ahead for every account to be billed before it begins.
     pub(super) const fn uploaded_at(now: i64) -> Self {
-        Self { sold_from: now + 45 * DAY_US, existing_from: now + 52 * DAY_US }
+        Self {
+            sold_from: now + 45 * Timestamp::DAY_US,
+            existing_from: now + 52 * Timestamp::DAY_US,
+        }
     }
 }
 
