@@ -32,7 +32,7 @@ pub enum BillingMutant {
     UsesCreditTwice,
     /// What a gateway said later is not written on invoices.
     MissesLateOutcome,
-    /// Items that end on the day until which all is settled are not loaded.
+    /// The items that end first after the day until which all is settled are not loaded.
     ShortensHorizon,
     /// The newest version of the catalog is not loaded.
     KnowsNoNewVersion,
@@ -221,8 +221,16 @@ impl Planted {
     }
 }
 
+/// What ends first after the day until which all is settled is not loaded, as if that were settled too.
 fn shorten_horizon(state: &mut BillingState) {
     let subscriptions = state.subscriptions.iter_mut();
     let settled: BTreeMap<_, _> = subscriptions.map(|it| (it.key(), it.settled)).collect();
-    state.items.retain(|it| settled.get(&it.owner()) != Some(&it.last_day));
+    let mut first = BTreeMap::new();
+    for it in state.items.iter_mut() {
+        if settled.get(&it.owner()).is_some_and(|settled| it.last_day > *settled) {
+            let day = first.entry(it.owner()).or_insert(it.last_day);
+            *day = it.last_day.min(*day);
+        }
+    }
+    state.items.retain(|it| first.get(&it.owner()) != Some(&it.last_day));
 }
