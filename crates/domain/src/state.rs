@@ -10,7 +10,9 @@ use crate::claim::{Claim, ClaimKey, ClaimKind};
 use crate::entitlement::plan_features::{FeaturesOf, PlanOrProduct};
 use crate::object::Object;
 use crate::payment::{PaidFor, PaymentFile};
-use crate::read::{AccountRow, BillingRead, EntitlementRead, PaymentRead, Read, TenantRow};
+use crate::read::{
+    AccountRow, BillingRead, EntitlementRead, PaymentRead, Read, TenantRead, TenantRow,
+};
 use crate::rows::Rows;
 use crate::timer::{Timer, TimerKey};
 use crate::{AccountId, PaymentId, PaymentMethodId, TenantNo};
@@ -175,6 +177,7 @@ impl State {
             if self.entitlement.featured.get(&tenant).is_some_and(|it| it.on_payment) {
                 self.look_for(&BillingRead::Account(tenant, account).into());
                 self.look_for(&TenantRow::CatalogVersions(tenant).into());
+                self.look_for(&TenantRead::PaymentRules(tenant).into());
                 self.look_for(&AccountRow::BlockingStates(tenant, account).into());
                 self.entitlement.subscribers.insert((tenant, account));
             }

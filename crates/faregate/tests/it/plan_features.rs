@@ -32,9 +32,14 @@ fn shop(server: &Server) -> Client {
 
 /// An account with an external method.
 fn account(client: &Client) -> String {
+    account_with(client, "__EXTERNAL_PAYMENT__")
+}
+
+/// An account with a method of a gateway.
+fn account_with(client: &Client, gateway: &str) -> String {
     let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
     let id = account["accountId"].as_str().unwrap().to_owned();
-    let method = json!({ "pluginName": "__EXTERNAL_PAYMENT__", "pluginInfo": {} });
+    let method = json!({ "pluginName": gateway, "pluginInfo": {} });
     client.create(&format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true"), &method);
     id
 }
@@ -97,6 +102,27 @@ fn a_subscription_has_the_features_of_its_plan_until_it_ends() {
     server.stop();
     let verified = run(&["verify", "--data-dir", folder.path().to_str().unwrap()]);
     assert!(verified.status.success(), "{verified:?}");
+}
+
+/// What the reply's command looks at is loaded: the account goes on.
+#[test]
+fn what_waits_for_the_first_invoice_is_on_once_a_gateway_has_replied() {
+    let folder = TempDir::new();
+    let server = Server::start_in(folder.path(), Launch::usual());
+    let client = shop(&server);
+    put_features(&client);
+    let account = account_with(&client, "faregate-simulator");
+    client.create(
+        "/1.0/kb/subscriptions",
+        &json!({ "accountId": account, "planName": "pro-monthly" }),
+    );
+    assert_eq!(shown(&client, &account), json!({ "pro": true, "seats": 1 }));
+    clock(&client, "2026-02-10");
+    let all = json!({ "pro": true, "seats": 5, "support": true });
+    assert_eq!(shown(&client, &account), all);
+    clock(&client, "2026-03-10");
+    let payments = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
+    assert_eq!(payments.as_array().unwrap().len(), 2, "{payments}");
 }
 
 #[test]

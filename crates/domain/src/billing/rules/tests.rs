@@ -34,7 +34,7 @@ use crate::tenant::catalog::UploadCatalog;
 use crate::testing::{Rows, TENANT};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{
-    AccountId, BillingRejection, BundleId, Command, Currency, EXTERNAL_PAYMENT, Rejection,
+    AccountId, BillingRejection, BundleId, Command, Currency, EXTERNAL_PAYMENT, Event, Rejection,
     SubscriptionId, Timestamp,
 };
 
@@ -253,16 +253,21 @@ impl World {
 
     /// Moves the clock, and fires the timer until nothing is due. How often it fired.
     fn until(&mut self, time: &str) -> usize {
+        self.events_until(time).len()
+    }
+
+    /// The same; when each timer was due, and the events of its command.
+    fn events_until(&mut self, time: &str) -> Vec<(Timestamp, Vec<Event>)> {
         self.rows.now = at(time).0;
         let key = TimerKey { kind: TimerKind::Billing, object: self.account.uuid() };
-        let mut fired = 0;
+        let mut fired = vec![];
         while let Some(due) = self.rows.state.timers.find(&(TENANT, key)).map(|it| it.due)
             && due.0 <= self.rows.now
         {
             let it = ContinueBilling { account: self.account, due };
-            self.rows.run(BillingCommand::Continue(it).into()).unwrap();
-            fired += 1;
-            assert!(fired < 1_000, "it goes on for ever");
+            let executed = self.rows.run(BillingCommand::Continue(it).into()).unwrap();
+            fired.push((due, executed.done.events));
+            assert!(fired.len() < 1_000, "it goes on for ever");
         }
         fired
     }

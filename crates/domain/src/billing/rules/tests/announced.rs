@@ -3,7 +3,7 @@
 use super::*;
 use crate::billing::BillingSettings;
 use crate::tenant::payment_rules::PaymentRules;
-use crate::{Event, Revision, Seq};
+use crate::{Revision, Seq};
 
 const DAY_US: i64 = 86_400 * Timestamp::SECOND_US;
 
@@ -26,15 +26,9 @@ impl World {
 
     /// Moves the clock as [`World::until`] does; when each announcement came, of which day, and what would be to pay.
     fn announced_until(&mut self, time: &str) -> Vec<String> {
-        self.rows.now = at(time).0;
-        let key = TimerKey { kind: TimerKind::Billing, object: self.account.uuid() };
         let mut announced = vec![];
-        while let Some(due) = self.rows.state.timers.find(&(TENANT, key)).map(|it| it.due)
-            && due.0 <= self.rows.now
-        {
-            let it = ContinueBilling { account: self.account, due };
-            let done = self.rows.run(BillingCommand::Continue(it).into()).unwrap().done;
-            for event in &done.events {
+        for (due, events) in self.events_until(time) {
+            for event in events {
                 let Event::InvoiceUpcoming { target, balance, .. } = event else { continue };
                 let on = jiff::Timestamp::from_microsecond(due.0).unwrap().strftime("%F");
                 announced.push(format!("{on}: {target} {}", balance.decimal(usd())));

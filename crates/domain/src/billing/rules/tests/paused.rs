@@ -1,10 +1,10 @@
 //! Pauses and other blocks: what is not billed, and what cannot be changed meanwhile.
 
 use super::*;
+use crate::InvoiceId;
 use crate::account::blocking_state::{
     AddBlockingState, Blockable, Blocks, CloseAccount, ENTITLEMENT_SERVICE, PAUSED, RESUMED,
 };
-use crate::{Event, InvoiceId};
 
 impl World {
     /// Records a state for what a function chooses. The names of the events that tell of states.
