@@ -359,12 +359,11 @@ where
 {
     let loaded: &mut Parts<T> = loaded.downcast_mut().expect("parts of this kind");
     let owners: Vec<T::Owner> = loaded.owners().cloned().collect();
-    let sql = table.select(table.of_owner().rest);
-    for owner in owners {
-        let found = reader.query(&sql, &owner.columns(), |it| table.row(it))?;
-        found.into_iter().for_each(|part| loaded.put(part));
-    }
-    Ok(())
+    let columns: Vec<Vec<Value<'_>>> = owners.iter().map(KeyColumns::columns).collect();
+    reader.for_keys(&table.select(table.of_owner().rest), &columns, |_, cells| {
+        loaded.put(table.row(cells)?);
+        Ok(())
+    })
 }
 
 /// A key as the columns that a row is found by.

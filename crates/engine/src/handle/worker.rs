@@ -89,6 +89,7 @@ impl<S: Store> Worker<S> {
             self.progress.begin(now);
             self.process_batch(batch);
             self.progress.end();
+            lanes.note_time(now.elapsed());
             // Only now: until its calls have begun, a request must keep the core from stopping.
             self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
         }

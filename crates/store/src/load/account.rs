@@ -11,7 +11,7 @@ use domain::{Account, AccountId, PaymentMethod, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
 use super::{BY_ID, Stored, split, values};
-use crate::driver::Reader;
+use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Recent};
 use crate::tables::{ACCOUNT, ACCOUNT_PERSON, BLOCKING_STATE, CLOSING, PAYMENT_METHOD, person};
 
@@ -57,10 +57,11 @@ pub(super) fn load(
     let defaults: Vec<_> = defaults.filter(|key| !loaded.payment_methods.knows(key)).collect();
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut loaded.payment_methods, recent)?;
-    for ((tenant, id), is_used) in &mut loaded.tag_definition_uses {
-        let key = [(*tenant).into(), (*id).into()];
-        *is_used = reader.query_one(DEFINITION_USE, &key, |cells| cells.int())?.is_some();
-    }
+    let definitions: Vec<_> = loaded.tag_definition_uses.keys().copied().collect();
+    reader.for_keys(DEFINITION_USE, &values(&definitions), |at, _| {
+        loaded.tag_definition_uses.insert(definitions[at], true);
+        Ok(())
+    })?;
     loaded.load(&Stored(reader))
 }
 
@@ -70,11 +71,13 @@ fn load_newest(
     most: i64,
     loaded: &mut BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>,
 ) -> Result<(), StoreError> {
-    for ((tenant, account), ids) in loaded {
-        let key = [(*tenant).into(), (*account).into(), most.into()];
-        ids.extend(reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?);
-    }
-    Ok(())
+    let accounts: Vec<_> = loaded.keys().copied().collect();
+    let keys: Vec<[Value<'_>; 3]> =
+        accounts.iter().map(|it| [it.0.into(), it.1.into(), most.into()]).collect();
+    reader.for_keys(NEWEST_METHODS, &keys, |at, cells| {
+        loaded.entry(accounts[at]).or_default().insert(cells.entity()?);
+        Ok(())
+    })
 }
 
 fn load_methods(

@@ -11,15 +11,10 @@ use engine::ports::StoreError;
 use super::{split, usage, values};
 use crate::driver::Reader;
 use crate::recent::Recent;
-use crate::stored::KeyColumns;
 use crate::tables::{
     ACCOUNT_USER, ENTITLEMENTS, FEATURE, INVOICE, OFFER, PLAN_FEATURES, PURCHASE, account_user,
 };
 
-/// A feature or an offer by its key.
-pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
-
-static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
 static SELECT_FOR_NEWCOMERS: LazyLock<String> =
     LazyLock::new(|| OFFER.select("WHERE tenant = ?1 AND for_newcomers = 1"));
 static SELECT_ENTITLEMENTS: LazyLock<String> =
@@ -30,11 +25,7 @@ static SELECT_USERS: LazyLock<String> =
 /// Loads the offers, which say what else is looked at.
 pub(super) fn load_offers(reader: &Reader, state: &mut State) -> Result<(), StoreError> {
     let EntitlementState { offers, newcomers_offers, .. } = &mut state.entitlement;
-    let keys: Vec<(TenantNo, String)> = offers.absent().cloned().collect();
-    for key in keys {
-        let found = reader.query_one(&SELECT_OFFER, &key.columns(), |cells| OFFER.row(cells))?;
-        offers.set(key, found);
-    }
+    OFFER.load(reader, offers)?;
     for (tenant, key) in newcomers_offers {
         let tenant = [(*tenant).into()];
         let found = reader.query_one(&SELECT_FOR_NEWCOMERS, &tenant, |cells| OFFER.row(cells))?;

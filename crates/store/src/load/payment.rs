@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use domain::payment::{PaymentFile, Transaction};
 use domain::read::SCHEDULED_MAX;
 use domain::state::{PaymentState, State};
-use domain::{PaymentId, Seq, TenantNo, TransactionId};
+use domain::{AccountId, PaymentId, Seq, TenantNo, TransactionId};
 use engine::ports::StoreError;
 
 use super::{BY_ID, split, values};
-use crate::driver::Reader;
+use crate::driver::{Reader, Value};
 use crate::recent::{PaymentEntry, Recent};
 use crate::tables::{
     DISPUTE, OUTSTANDING, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_TRANSACTION, PAYMENT_VELOCITY,
@@ -75,10 +75,16 @@ fn find_transactions(reader: &Reader, loaded: &mut PaymentState) -> Result<(), S
 
 /// Loads what payments are checked against.
 pub(super) fn load(reader: &Reader, loaded: &mut PaymentState) -> Result<(), StoreError> {
-    for (&(tenant, account), scheduled) in &mut loaded.scheduled_attempts {
-        let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
-        *scheduled = reader.query(&SELECT_SCHEDULED, &key, |cells| PAYMENT_ATTEMPT.row(cells))?;
-    }
+    let accounts: Vec<_> = loaded.scheduled_attempts.keys().copied().collect();
+    let of_account = |it: &(TenantNo, AccountId)| -> [Value<'static>; 3] {
+        [it.0.into(), it.1.into(), i64::from(SCHEDULED_MAX).into()]
+    };
+    let of_accounts: Vec<_> = accounts.iter().map(of_account).collect();
+    reader.for_keys(&SELECT_SCHEDULED, &of_accounts, |at, cells| {
+        let scheduled = loaded.scheduled_attempts.entry(accounts[at]).or_default();
+        scheduled.push(PAYMENT_ATTEMPT.row(cells)?);
+        Ok(())
+    })?;
     let keys: Vec<(TenantNo, PaymentId)> = loaded.attempts.keys().copied().collect();
     reader.for_keys(&SELECT_ATTEMPTS, &values(&keys), |at, cells| {
         let it = PAYMENT_ATTEMPT.row(cells)?;
@@ -88,12 +94,12 @@ pub(super) fn load(reader: &Reader, loaded: &mut PaymentState) -> Result<(), Sto
     })?;
     PAYMENT_VELOCITY.load(reader, &mut loaded.velocities)?;
     DISPUTE.load(reader, &mut loaded.disputes)?;
-    for (&(tenant, payment), count) in &mut loaded.dispute_counts {
-        let key = [tenant.into(), payment.into()];
-        let found = reader.query_one(DISPUTES_OF_PAYMENT, &key, |cells| cells.int())?;
-        *count = usize::try_from(found.unwrap_or_default()).unwrap_or(usize::MAX);
-    }
-    Ok(())
+    let payments: Vec<_> = loaded.dispute_counts.keys().copied().collect();
+    reader.for_keys(DISPUTES_OF_PAYMENT, &values(&payments), |at, cells| {
+        let count = usize::try_from(cells.int()?).unwrap_or(usize::MAX);
+        loaded.dispute_counts.insert(payments[at], count);
+        Ok(())
+    })
 }
 
 /// Those payments that exist, each with what belongs to it.
