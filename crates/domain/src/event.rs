@@ -258,7 +258,7 @@ impl SubscriptionStep {
             To::Plan { by: PlanChange::Change, .. } => Self::Changed,
             To::BillCycleDay(_) => Self::BillCycleDay,
             To::Quantity(_) => Self::Quantity,
-            To::Cancelled => Self::Cancelled,
+            To::Cancelled { .. } => Self::Cancelled,
             To::Expired => Self::Expired,
         }
     }

@@ -103,7 +103,7 @@ fn quantity(of: &Subscription) -> u32 {
     let has = has.filter(|(place, it)| *place < of.in_effect || it.at <= start);
     let mut quantities = has.filter_map(|(_, it)| match it.to {
         To::Quantity(quantity) => Some(quantity),
-        To::Plan { .. } | To::BillCycleDay(_) | To::Cancelled | To::Expired => None,
+        To::Plan { .. } | To::BillCycleDay(_) | To::Cancelled { .. } | To::Expired => None,
     });
     quantities.next_back().unwrap_or(1)
 }

@@ -116,17 +116,24 @@ impl Subscription {
         self.transitions.first().map_or(self.created_at, |it| it.at)
     }
 
+    /// Whether it ends at an instant because its base does, or changes to a product that it does not go with.
+    #[must_use]
+    pub fn ends_with_base(&self, at: Timestamp) -> bool {
+        let is_of_base = |it: &Transition| it.to == To::Cancelled { with_base: true };
+        self.transitions.last().is_some_and(|it| it.at == at && is_of_base(it))
+    }
+
     /// When it ends, or ended; `None`: no end is known.
     #[must_use]
     pub fn ends_at(&self) -> Option<Timestamp> {
         let last = self.transitions.last()?;
-        matches!(last.to, To::Cancelled | To::Expired).then_some(last.at)
+        matches!(last.to, To::Cancelled { .. } | To::Expired).then_some(last.at)
     }
 
     /// Whether it is, or will be, cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.transitions.last().is_some_and(|it| it.to == To::Cancelled)
+        self.transitions.last().is_some_and(|it| matches!(it.to, To::Cancelled { .. }))
     }
 
     /// Whether its end has taken effect.
@@ -211,7 +218,7 @@ impl Subscription {
         let done = self.transitions.iter().take(self.in_effect.max(1)).rev();
         done.filter_map(|it| match it.to {
             To::Quantity(quantity) => Some(quantity),
-            To::Plan { .. } | To::BillCycleDay(_) | To::Cancelled | To::Expired => None,
+            To::Plan { .. } | To::BillCycleDay(_) | To::Cancelled { .. } | To::Expired => None,
         })
         .next()
         .unwrap_or(1)

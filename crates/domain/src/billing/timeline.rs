@@ -42,7 +42,10 @@ pub enum To {
     },
     BillCycleDay(u8),
     Quantity(u32),
-    Cancelled,
+    Cancelled {
+        /// Its base took it along, and takes it back where it goes on itself.
+        with_base: bool,
+    },
     Expired,
 }
 
@@ -235,7 +238,7 @@ fn kind(to: &To) -> EventKind {
         To::Plan { by: PlanChange::Phase, .. } => EventKind::Phase,
         To::BillCycleDay(_) => EventKind::BcdChange,
         To::Quantity(_) => EventKind::Quantity,
-        To::Cancelled => EventKind::Cancel,
+        To::Cancelled { .. } => EventKind::Cancel,
         To::Expired => EventKind::Expired,
     }
 }
@@ -251,7 +254,7 @@ fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>
         }
         To::BillCycleDay(day) => now.map(|it| Now { day: Some(*day), ..it }),
         To::Quantity(quantity) => now.map(|it| Now { quantity: *quantity, ..it }),
-        To::Cancelled | To::Expired => None,
+        To::Cancelled { .. } | To::Expired => None,
     }
 }
 

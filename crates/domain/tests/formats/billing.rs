@@ -153,7 +153,8 @@ fn subscriptions() {
         plan(PlanChange::Phase, PhaseType::Evergreen),
         plan(PlanChange::Change, PhaseType::Discount),
         plan(PlanChange::Transfer, PhaseType::FixedTerm),
-        To::Cancelled,
+        To::Cancelled { with_base: false },
+        To::Cancelled { with_base: true },
         To::Expired,
     ];
     let subscription = Subscription {
@@ -180,7 +181,7 @@ fn subscriptions() {
     check(
         &Change::Billing(BillingChange::Subscription(Box::new(subscription))),
         expect![[
-            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":8}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN","until":8}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT","until":8}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM","until":8}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"entitlement_ended":false,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"first_charged":"00000000-0000-0000-0000-000000000006","given":{"grants":2,"until":8,"is_paid":true},"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":8}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN","until":8}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT","until":8}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM","until":8}}},{"at":7,"to":{"Cancelled":{"with_base":false}}},{"at":7,"to":{"Cancelled":{"with_base":true}}},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"entitlement_ended":false,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"first_charged":"00000000-0000-0000-0000-000000000006","given":{"grants":2,"until":8,"is_paid":true},"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }

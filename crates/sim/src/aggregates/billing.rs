@@ -51,6 +51,8 @@ const SEATS: &str = "seats";
 const SEATS_EACH: i64 = 2;
 /// A switch that the add-on gives.
 const SUPPORT: &str = "support";
+/// A switch that a product gives once the subscription's first invoice is paid.
+const BACKUP: &str = "backup";
 /// 2027-01-01T00:00:00Z.
 const BEGINNING_US: i64 = 1_798_761_600_000_000;
 /// How long the gateway takes to find what came late.
@@ -120,6 +122,7 @@ impl Workload for Billing {
         (BillingMutant::ShortensHorizon, "a day is charged once"),
         (BillingMutant::KnowsNoNewVersion, "a day has the price of its plan"),
         (BillingMutant::LeavesGrantOn, "grants are those of active subscriptions"),
+        (BillingMutant::GivesNothingForPayments, "grants are those of active subscriptions"),
         (BillingMutant::LosesPosting, "the ledger has what invoices charge"),
         (BillingMutant::LosesPaymentPosting, "the ledger has what the customer owes"),
         (BillingMutant::ForgetsPauses, "only days of the plan are charged"),
@@ -195,15 +198,17 @@ impl<D: Disk> Billing<D> {
             api_key: "tenant".to_owned(),
             secret_hash: String::new(),
         };
-        let support = FeatureTerms { kind: FeatureKind::Switch, combine: Combine::Latest };
+        let switch = FeatureTerms { kind: FeatureKind::Switch, combine: Combine::Latest };
         let seats = FeatureValue::Limit(SEATS_EACH);
         let commands = [
             Command::Tenant(TenantCommand::Create(tenant)),
             catalog::upload(None),
             commands::put_feature(SEATS, commands::limit(SEATS, Reset::Never, false)),
-            commands::put_feature(SUPPORT, support),
-            put_features(FeaturesOf::product("Pro"), SEATS, seats),
-            put_features(FeaturesOf::plan("extra"), SUPPORT, FeatureValue::On),
+            commands::put_feature(SUPPORT, switch.clone()),
+            commands::put_feature(BACKUP, switch),
+            put_features(FeaturesOf::product("Pro"), SEATS, (seats, Starts::Start)),
+            put_features(FeaturesOf::plan("extra"), SUPPORT, (FeatureValue::On, Starts::Start)),
+            put_features(FeaturesOf::product("Basic"), BACKUP, (FeatureValue::On, Starts::Paid)),
         ];
         for command in commands {
             self.submit(command)?.committed()?;
@@ -407,9 +412,9 @@ impl<D: Disk> Billing<D> {
 }
 
 /// Gives a plan or a product a feature.
-fn put_features(of: FeaturesOf, feature: &str, value: FeatureValue) -> Command {
+fn put_features(of: FeaturesOf, feature: &str, (value, starts): (FeatureValue, Starts)) -> Command {
     let times_quantity = matches!(value, FeatureValue::Limit(_));
-    let (value, phases, starts) = (Some(value), BTreeMap::new(), Starts::Start);
+    let (value, phases) = (Some(value), BTreeMap::new());
     let entry = PlanFeature { value, phases, times_quantity, starts };
     let features = BTreeMap::from([(feature.to_owned(), entry)]);
     let put = PutPlanFeatures { of, features, expected: Expected::Nothing };

@@ -141,7 +141,7 @@ impl Subscribed {
                 }
                 "STOP_BILLING" => {
                     since = asked();
-                    To::Cancelled
+                    To::Cancelled { with_base: false }
                 }
                 "PAUSE_BILLING" => {
                     it.blocked.push((Known { since: asked()?, it: at }, None));

@@ -122,7 +122,7 @@ impl Had {
         let has_begun = |at: Timestamp| second(at) <= self.at;
         let done = it.transitions.iter().take_while(|it| has_begun(it.at));
         let ended = |to: &To| match to {
-            To::Cancelled | To::Expired => true,
+            To::Cancelled { .. } | To::Expired => true,
             To::Plan { .. } | To::BillCycleDay(_) | To::Quantity(_) => false,
         };
         if done.clone().any(|it| ended(&it.to)) {

@@ -296,7 +296,7 @@ impl Shown {
                 To::Plan { by: PlanChange::Phase, .. } => push("PHASE", "PHASE", BOTH, *when),
                 To::Plan { by: PlanChange::Change, .. } => push("CHANGE", "CHANGE", BOTH, *when),
                 To::BillCycleDay(_) | To::Quantity(_) => {}
-                To::Cancelled => {
+                To::Cancelled { .. } => {
                     let until = it.entitled_until.unwrap_or(*when);
                     push("STOP_ENTITLEMENT", "ENT_CANCELLED", entitlement, until);
                     push("STOP_BILLING", "STOP_BILLING", billing, *when);

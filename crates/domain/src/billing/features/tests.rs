@@ -52,7 +52,7 @@ fn subscription(text: &str) -> Subscription {
             "E" => plan("pro", PlanChange::Phase, PhaseType::Evergreen),
             "M" => plan("max", PlanChange::Change, PhaseType::Evergreen),
             "X" => To::Expired,
-            "C" => To::Cancelled,
+            "C" => To::Cancelled { with_base: false },
             quantity => To::Quantity(quantity.trim_start_matches('Q').parse().unwrap()),
         };
         Transition { at: Timestamp(at.parse().unwrap()), to }

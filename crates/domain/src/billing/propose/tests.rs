@@ -92,6 +92,17 @@ fn in_arrear_a_period_is_charged_when_it_has_ended_and_its_rest_at_the_end() {
 }
 
 #[test]
+fn a_part_from_the_end_of_february_may_cost_more_than_the_month() {
+    let arrear = Subscription::of("arrear", BillingPeriod::Monthly, "9").day(31).in_arrear();
+    check(
+        &arrear.create("2027-02-28").cancel("2027-03-29"),
+        "2027-03-29",
+        // 29/28, as findings/killbill-part-of-march-costs-more-than-the-month.sh
+        expect!["arrear 2027-02-28 > 2027-03-29 9.32"],
+    );
+}
+
+#[test]
 fn greedily_the_period_that_the_target_is_in_is_charged() {
     let arrear = Subscription::of("arrear", BillingPeriod::Monthly, "40").day(10).in_arrear();
     let running = arrear.create("2024-01-10");

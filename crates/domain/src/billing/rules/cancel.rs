@@ -37,11 +37,11 @@ pub(super) fn apply(
     let subscription = &books.subscriptions[at];
     refuse_too_many(subscription)?;
     let ends = ends(books, subscription, it, cx)?;
-    books.end(at, ends, cx);
+    books.end(at, ends, false, cx);
     for add_on in books.add_ons(at) {
         // One that ends before its base still does.
         if books.subscriptions[add_on].ends_at().is_none_or(|end| end > ends.1) {
-            books.end(add_on, ends, cx);
+            books.end(add_on, ends, true, cx);
         }
     }
     Ok(ends.1)
@@ -55,7 +55,7 @@ pub(crate) fn cancel_all(state: &State, account: AccountId, cx: &mut Context) {
         .collect();
     let now = cx.now;
     for at in &going_on {
-        books.end(*at, (now, now), cx);
+        books.end(*at, (now, now), false, cx);
     }
     if !going_on.is_empty() {
         run::at(&mut books, now, cx);
@@ -71,9 +71,9 @@ pub(crate) fn uncancel(state: &State, it: &OfAccount, cx: &mut Context) -> Outco
     let place = books.place(it.subscription).filter(|at| is_pending(&books.subscriptions[*at]));
     let at = place.ok_or(R::NotCancelled { subscription: it.subscription })?;
     let end = books.subscriptions[at].ends_at();
-    let add_ons = books.add_ons(at).into_iter();
-    let with_it: Vec<_> =
-        add_ons.filter(|add_on| books.subscriptions[*add_on].ends_at() == end).collect();
+    let mut with_it = books.add_ons(at);
+    with_it
+        .retain(|add_on| end.is_some_and(|end| books.subscriptions[*add_on].ends_with_base(end)));
     for place in [vec![at], with_it].concat() {
         books.go_on(place, cx);
     }
@@ -164,17 +164,18 @@ impl Books<'_> {
         self.requested(at, (SubscriptionStep::Uncancelled, now), cx);
     }
 
-    /// Ends a subscription: its entitlement at one instant, and its billing at another.
+    /// Ends a subscription, by itself or with its base: its entitlement at one instant, and its billing at another.
     pub(super) fn end(
         &mut self,
         at: usize,
         (entitled_until, billed_until): (Timestamp, Timestamp),
+        with_base: bool,
         cx: &mut Context,
     ) {
         let it = &mut self.subscriptions[at];
         let billed_until = billed_until.max(it.starts_at());
         it.drop_pending(|it| it.at >= billed_until || is_cancellation(&it.to));
-        it.put(Transition { at: billed_until, to: To::Cancelled });
+        it.put(Transition { at: billed_until, to: To::Cancelled { with_base } });
         (it.entitled_until, it.entitlement_ended) = (Some(entitled_until), false);
         self.reopen(at, billed_until);
         self.requested(at, (SubscriptionStep::Cancelled, billed_until), cx);

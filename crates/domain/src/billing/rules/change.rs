@@ -187,7 +187,7 @@ fn cancel_add_ons(
         // One that ends before still does.
         let is_longer = books.subscriptions[add_on].ends_at().is_none_or(|end| end > at);
         if !fits && is_longer {
-            books.end(add_on, (at, at), cx);
+            books.end(add_on, (at, at), true, cx);
         }
     }
 }
@@ -198,7 +198,7 @@ fn keep_add_ons(books: &mut Books<'_>, base: usize, cx: &mut Context) {
     let Some(at) = pending.filter(|it| is_change(&it.to)).map(|it| it.at).next() else { return };
     for add_on in books.add_ons(base) {
         let it = &books.subscriptions[add_on];
-        if (it.ends_at(), it.entitled_until) == (Some(at), Some(at)) {
+        if it.ends_with_base(at) && it.entitled_until == Some(at) {
             books.go_on(add_on, cx);
         }
     }

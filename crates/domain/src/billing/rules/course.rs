@@ -17,7 +17,7 @@ use crate::{BillingRejection as R, Event, Rejection, SubscriptionId, Subscriptio
 pub(super) const fn is_of_plan(to: &To) -> bool {
     match to {
         To::Plan { .. } | To::Expired => true,
-        To::BillCycleDay(_) | To::Quantity(_) | To::Cancelled => false,
+        To::BillCycleDay(_) | To::Quantity(_) | To::Cancelled { .. } => false,
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) const fn is_change(to: &To) -> bool {
 
 /// Whether a transition is a cancellation.
 pub(super) const fn is_cancellation(to: &To) -> bool {
-    matches!(to, To::Cancelled)
+    matches!(to, To::Cancelled { .. })
 }
 
 /// A subscription's plan as rules see it.

@@ -652,8 +652,8 @@ fn an_add_on_follows_a_change_of_its_base_and_its_being_undone() {
     assert_eq!(ends(&world), None, "another change keeps it");
 }
 
-#[test]
-fn an_add_on_that_ends_before_its_base_is_not_charged_longer() {
+/// `pro` with its add-on, which the customer cancelled for the end of its term.
+fn with_a_cancelled_add_on() -> World {
     let mut world = World::new();
     let bundle = world.subscribe("pro", |_| {}).unwrap();
     world.subscribe("extra", |it| it.bundle = Some(bundle)).unwrap();
@@ -661,6 +661,28 @@ fn an_add_on_that_ends_before_its_base_is_not_charged_longer() {
     let base = world.subscription.replace(world.active()[1].id);
     world.cancel(Policy::EndOfTerm).unwrap();
     world.subscription = base;
+    world
+}
+
+#[test]
+fn an_add_on_that_was_cancelled_stays_so_whatever_is_undone_of_its_base() {
+    let end = Some(at("2026-03-09T08:00"));
+    for plan in ["max", "solo"] {
+        let mut world = with_a_cancelled_add_on();
+        world.change(plan, Some(Policy::EndOfTerm)).unwrap();
+        world.run(BillingCommand::UndoChange).unwrap();
+        assert_eq!(world.active()[1].ends_at(), end, "{plan}");
+    }
+    let mut world = with_a_cancelled_add_on();
+    world.cancel(Policy::EndOfTerm).unwrap();
+    world.run(BillingCommand::Uncancel).unwrap();
+    let ends: Vec<_> = world.active().iter().map(|it| it.ends_at()).collect();
+    assert_eq!(ends, [None, end]);
+}
+
+#[test]
+fn an_add_on_that_ends_before_its_base_is_not_charged_longer() {
+    let mut world = with_a_cancelled_add_on();
     world.invoice_until("2026-04-09").unwrap();
     world.cancel(Policy::EndOfTerm).unwrap();
     let ends: Vec<_> = world.active().iter().map(|it| it.ends_at()).collect();

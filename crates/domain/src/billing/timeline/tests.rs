@@ -175,7 +175,7 @@ fn the_bill_cycle_day_is_the_accounts_or_the_first_plans_or_the_one_it_was_given
 fn a_quantity_holds_from_its_day_on_and_charges_no_fixed_price_again() {
     World::new(BillingAlignment::Subscription)
         .to("2024-01-25T06:20", To::Quantity(2))
-        .to("2024-02-25T06:20", To::Cancelled)
+        .to("2024-02-25T06:20", To::Cancelled { with_base: false })
         .check(expect![[r"
             2024-01-05 Create setup-trial fixed 5 until 2024-01-19
             2024-01-19 Phase setup-evergreen fixed 25 30 on 19
@@ -209,7 +209,7 @@ fn a_fixed_price_that_fell_due_in_a_pause_is_charged_when_billing_goes_on() {
 #[test]
 fn what_ended_in_a_pause_does_not_go_on_and_later_pauses_are_nothing() {
     World::new(BillingAlignment::Subscription)
-        .to("2024-01-21T06:20", To::Cancelled)
+        .to("2024-01-21T06:20", To::Cancelled { with_base: false })
         .blocked("2024-01-20T06:20", Some("2024-01-25T06:20"))
         .blocked("2024-02-20T06:20", Some("2024-02-25T06:20"))
         .check(expect![[r"

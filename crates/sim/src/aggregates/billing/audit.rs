@@ -2,18 +2,19 @@
 
 mod money;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use domain::billing::invoice::{InvoiceItem, ItemKind};
+use domain::billing::invoice::{Invoice, InvoiceItem, ItemKind};
 use domain::billing::subscription::InvoiceUntil;
 use domain::change::Image;
 use domain::command::BillingCommand;
 use domain::entitlement::feature::FeatureValue;
 use domain::timer::TimerKind;
-use domain::{AccountId, SubscriptionId, Timestamp};
+use domain::{AccountId, AmountMinor, InvoiceId, SubscriptionId, Timestamp};
+use engine::ports::Entry;
 
 use super::days::{Charge, Span, calendar, number};
-use super::{Billing, SEATS, SEATS_EACH, SUPPORT};
+use super::{BACKUP, Billing, SEATS, SEATS_EACH, SUPPORT};
 use crate::disk::{Bills, Disk};
 
 /// What is charged for a day.
@@ -53,18 +54,12 @@ impl<D: Disk> Billing<D> {
         }
         let (model, now) = (&self.model, self.kernel.now);
         let billed = model.accounts.iter().filter(|(_, it)| !it.is_invoicing_off);
-        let billed = billed.filter(|(id, _)| !model.awaits_pause(**id, now));
+        let billed = billed.filter(|(id, _)| !model.may_be_billed_again(**id, now));
         let billed: Vec<_> = billed.map(|(id, it)| (*id, it.billed.run_for)).collect();
         for (account, run_for) in billed {
             let target = Some(calendar(run_for));
             let invoice = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
-            let entries = self.submit(invoice.into())?.entries;
-            let changes = entries.iter().flat_map(|it| &it.changes);
-            let items: Vec<String> = changes.filter_map(InvoiceItem::of).map(shown).collect();
-            if !entries.is_empty() {
-                let items = items.join(", ");
-                return Err(format!("running again gives nothing: {account} got {items}"));
-            }
+            gives_nothing(account, &self.submit(invoice.into())?.entries)?;
         }
         match self.kernel.disk.problems().as_slice() {
             [] => Ok(()),
@@ -91,12 +86,17 @@ impl<D: Disk> Billing<D> {
             let Span { from, charge: Some(charge), .. } = span else { continue };
             let until = span.charged_until(account.cycle_day, account.billed).unwrap_or(from);
             // What was charged before an end was known is given back when it comes, or before.
-            let is_due = |day| span.is_due(day, account.billed);
+            let is_due = |day| span.is_due(day, account.cycle_day, account.billed);
             expected.extend((from..until).map(|day| (day, (charge, is_due(day)))));
         }
         let of = |day: i64| {
             let (day, run_for) = (calendar(day), calendar(account.billed.run_for));
-            format!("{id} on {day}, billed for {run_for}, day {} of months", account.cycle_day)
+            let is_of_day =
+                |it: &&&InvoiceItem| it.end.is_some_and(|end| it.start <= day && day < end);
+            let those: Vec<String> = items.iter().filter(is_of_day).map(|it| shown(it)).collect();
+            let cycle_day = account.cycle_day;
+            let billed = format!("billed for {run_for}, day {cycle_day} of months");
+            format!("{id} on {day}, {billed}, by {}", those.join(" and "))
         };
         let mut due = expected.iter().filter(|(_, (_, is_due))| *is_due);
         if let Some((day, _)) = due.find(|(day, _)| !charged.contains_key(day)) {
@@ -114,7 +114,8 @@ impl<D: Disk> Billing<D> {
         Ok(())
     }
 
-    /// An active subscription has what its plan gives, and another one nothing.
+    /// An active subscription has what its plan gives, what waits for its first invoice once that is paid, and another
+    /// one nothing.
     fn audit_grants(&self, id: SubscriptionId, bills: &Bills) -> Result<(), String> {
         let line = &self.model.lines[&id];
         let now = Timestamp(self.kernel.now);
@@ -128,6 +129,12 @@ impl<D: Disk> Billing<D> {
                 vec![(SEATS, FeatureValue::Limit(SEATS_EACH * i64::from(quantity)))]
             }
             Some((plan, _)) if plan.name == "extra" => vec![(SUPPORT, FeatureValue::On)],
+            Some((plan, _)) if plan.product == "Basic" => match first_charged(id, bills) {
+                Some(it) if it.balance() <= AmountMinor::ZERO => vec![(BACKUP, FeatureValue::On)],
+                // What was paid once is not taken back as long as some of it is.
+                Some(it) if it.paid() > AmountMinor::ZERO => has.clone(),
+                Some(_) | None => vec![],
+            },
             Some(_) | None => vec![],
         };
         match has == should {
@@ -149,13 +156,30 @@ impl<D: Disk> Billing<D> {
         let is_early = self.model.accounts[&account].is_invoicing_off
             && is.is_some_and(|is| should.is_none_or(|should| is < should));
         let is_for_version = is.is_some() && is == version && should.is_none_or(|it| is < Some(it));
-        if is == should || is_early || is_for_version {
+        // A period that was to begin on the day of an end or a pause, before it: it was known first, and finds nothing.
+        let zone = self.model.accounts[&account].zone;
+        let is_for_day = should.is_some_and(|should| {
+            let begins = zone.instant(zone.day(should));
+            begins < should && is == Some(begins)
+        });
+        if is == should || is_early || is_for_version || is_for_day {
             return Ok(());
         }
         let [is, should] = [is, should].map(|it| it.map(jiff::Timestamp::from_microsecond));
         let context = format!("{account} at {is:?}, not {should:?}");
         Err(format!("a timer is set for what is due next: {context}"))
     }
+}
+
+/// The first invoice that charged a subscription something.
+fn first_charged(id: SubscriptionId, bills: &Bills) -> Option<&Invoice> {
+    let is_of = |it: &&InvoiceItem| {
+        it.amount > AmountMinor::ZERO && it.of.as_ref().is_some_and(|of| of.subscription == id)
+    };
+    let charging: BTreeSet<InvoiceId> =
+        bills.items.iter().filter(is_of).map(|it| it.invoice_id).collect();
+    let invoices = bills.invoices.iter().filter(|it| charging.contains(&it.id));
+    invoices.min_by_key(|it| it.number)
 }
 
 /// What is charged for each day, after all that was repaired.
@@ -175,6 +199,16 @@ fn charged<'a>(items: &[&'a InvoiceItem]) -> Result<BTreeMap<i64, Charged<'a>>, 
         }
     }
     Ok(charged)
+}
+
+/// Checks that a run wrote nothing.
+pub(super) fn gives_nothing(account: AccountId, entries: &[Entry]) -> Result<(), String> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let changes = entries.iter().flat_map(|it| &it.changes);
+    let items: Vec<String> = changes.filter_map(InvoiceItem::of).map(shown).collect();
+    Err(format!("running again gives nothing: {account} got {}", items.join(", ")))
 }
 
 fn shown(it: &InvoiceItem) -> String {
@@ -208,8 +242,12 @@ fn audit_amount(it: &InvoiceItem, all: &[&InvoiceItem]) -> Result<(), String> {
             let of = it.of.as_ref().expect("a period is of a subscription");
             let rate = of.rate.map_or(0, |rate| cents(&rate.to_string()));
             let (shortest, longest) = if of.plan == "year" { (365, 366) } else { (28, 31) };
+            // A part after the last day of February is measured by the month until that day of March, as Kill Bill
+            // does it: with a later cycle day it may be longer than that, and cost more than its rate.
+            let is_after_february = it.start.month() == 2 && it.start == it.start.last_of_month();
+            let limit = if is_after_february { i64::MAX } else { rate };
             let least = (rate * count / longest - 2).min(rate);
-            let most = (rate * count / shortest + 2).min(rate);
+            let most = (rate * count / shortest + 2).min(limit);
             let is_whole = count > longest - 1;
             let is_right =
                 if is_whole { it.amount.0 == rate } else { (least..=most).contains(&it.amount.0) };

@@ -411,13 +411,16 @@ impl<D: Disk> Billing<D> {
             return Ok(());
         }
         let is_billed =
-            it.billed.run_for >= it.zone.day(now) && !self.model.awaits_pause(account, now);
+            it.billed.run_for >= it.zone.day(now) && !self.model.may_be_billed_again(account, now);
         let invoice = InvoiceUntil { account, target: None };
-        let is_accepted = self.accepted(BillingCommand::InvoiceUntil(invoice))?;
-        if is_accepted && is_billed {
-            return Err(format!("running again gives nothing: {account} got an invoice"));
+        let done = self.submit(BillingCommand::InvoiceUntil(invoice).into())?;
+        if !done.is_durable {
+            return Ok(());
         }
-        if is_accepted {
+        if is_billed {
+            super::audit::gives_nothing(account, &done.entries)?;
+        }
+        if !done.entries.is_empty() {
             self.model.ran(account, now);
         }
         Ok(())

@@ -206,18 +206,18 @@ impl Course {
         (!is_free).then_some(Charge { plan, rate })
     }
 
-    /// Its days. What happens on a day counts for all of it.
+    /// Its days. What happens on a day counts for all of it, once it has happened: a span may have no day.
     pub(super) fn spans(&self, zone: Zone, later: Option<Later>) -> Vec<Span> {
         let changes = self.changes(later);
         let ends = changes.iter().skip(1).map(|at| Some(*at)).chain([None]);
-        let spans = changes.iter().zip(ends).map(|(at, ends_at)| Span {
+        let span = |(at, ends_at): (&i64, Option<i64>)| Span {
             at: *at,
             from: zone.day(*at),
             until: ends_at.map(|at| zone.day(at)),
             ends_at,
             charge: self.charge(*at, later),
-        });
-        spans.filter(|it| it.until != Some(it.from)).collect()
+        };
+        changes.iter().zip(ends).map(span).collect()
     }
 }
 
@@ -227,20 +227,32 @@ impl Span {
         self.from <= billed.day(self.at)
     }
 
-    /// Whether a day of it is certainly charged: it has begun, and no end is known before.
-    pub(super) fn is_due(&self, day: i64, billed: Billed) -> bool {
-        self.at <= billed.now && self.until.is_none_or(|until| day < until)
+    /// Whether a day of it is certainly charged: it has begun, and no end is known before. In arrear also the part of a
+    /// period is over that it is of.
+    pub(super) fn is_due(&self, day: i64, cycle_day: u8, billed: Billed) -> bool {
+        let is_arrear = self.charge.is_some_and(|it| it.plan.is_in_arrear);
+        let is_over = |charged: i64| day < charged;
+        self.at <= billed.now
+            && self.until.is_none_or(is_over)
+            && (!is_arrear
+                || self.has_ended(billed)
+                || self.last_cycle(cycle_day, billed.day(self.at)).is_some_and(is_over))
     }
 
-    /// The day until which it is charged, as if nothing were known of an end that is still to come.
+    fn has_ended(&self, billed: Billed) -> bool {
+        self.ends_at.is_some_and(|at| at <= billed.now)
+    }
+
+    /// The day until which it is charged, as if nothing were known of an end that is still to come. In arrear an end on
+    /// the day that it is billed for may be known.
     pub(super) fn charged_until(&self, cycle_day: u8, billed: Billed) -> Option<i64> {
         let charge = self.charge.filter(|_| self.is_billed(billed))?;
         let day = billed.day(self.at);
-        let ended = self.until.filter(|_| self.ends_at.is_some_and(|at| at <= billed.now));
-        let last = match ended {
-            Some(_) => ended,
-            None if charge.plan.is_in_arrear => self.last_cycle(cycle_day, day),
-            None => Some(self.next_cycle(cycle_day, day)),
+        let last = match self.until {
+            Some(until) if self.has_ended(billed) => Some(until),
+            Some(until) if charge.plan.is_in_arrear && until <= day => Some(until),
+            Some(_) | None if charge.plan.is_in_arrear => self.last_cycle(cycle_day, day),
+            Some(_) | None => Some(self.next_cycle(cycle_day, day)),
         };
         last.filter(|it| *it > self.from)
     }

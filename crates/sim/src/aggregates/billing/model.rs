@@ -30,6 +30,8 @@ pub(super) struct Line {
     facts: Vec<Dated>,
     /// Until when its product may be used.
     entitled_until: Option<i64>,
+    /// Whether it ends because its base does.
+    ends_with_base: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,6 +60,7 @@ impl Line {
     }
 
     fn end(&mut self, billed_until: i64, entitled_until: i64, now: i64) {
+        self.ends_with_base = false;
         self.drop_coming(now, |(at, it)| *at >= billed_until || *it == Fact::End);
         self.facts.push((billed_until, Fact::End));
         self.entitled_until = Some(entitled_until);
@@ -105,7 +108,8 @@ impl Model {
         let quantity = quantity.map(|it| (now, Fact::Quantity(it)));
         let facts = [(now, Fact::Plan(plan))].into_iter().chain(quantity).collect();
         let is_add_on = plan.product == ADD_ON;
-        let line = Line { account, bundle, is_add_on, facts, entitled_until: None };
+        let line =
+            Line { account, bundle, is_add_on, facts, entitled_until: None, ends_with_base: false };
         self.lines.insert(id, line);
         let first_charge = self.course(id).trial_ends.unwrap_or(now);
         let it = self.account(id);
@@ -188,6 +192,7 @@ impl Model {
             let line = self.line(add_on);
             if line.ends_at().is_none_or(|end| end > billed_until) {
                 line.end(billed_until, entitled_until, now);
+                line.ends_with_base = true;
             }
         }
         if billed_until <= now {
@@ -199,7 +204,8 @@ impl Model {
     pub(super) fn uncancel(&mut self, of: SubscriptionId, now: i64) {
         let end = self.lines[&of].ends_at();
         let add_ons = self.add_ons(of, now).into_iter();
-        let with_it: Vec<_> = add_ons.filter(|it| self.lines[it].ends_at() == end).collect();
+        let is_with_it = |it: &Line| it.ends_with_base && it.ends_at() == end;
+        let with_it: Vec<_> = add_ons.filter(|it| is_with_it(&self.lines[it])).collect();
         for id in [vec![of], with_it].concat() {
             self.line(id).go_on();
         }
@@ -250,11 +256,15 @@ impl Model {
         }
     }
 
-    /// Whether a bundle of an account is to be paused: what was charged beyond that may be given back before.
-    pub(super) fn awaits_pause(&self, account: AccountId, now: i64) -> bool {
-        let own = self.lines.values().filter(|it| it.account == account);
-        let mut pauses = own.filter_map(|it| self.pauses.get(&it.bundle)).flatten();
+    /// Whether an account may be billed for more on a day that it was billed for: a bundle is to be paused, and what was
+    /// charged beyond that may be given back before; or something that was asked for since is to happen on that day.
+    pub(super) fn may_be_billed_again(&self, account: AccountId, now: i64) -> bool {
+        let it = &self.accounts[&account];
+        let own = || self.lines.values().filter(|it| it.account == account);
+        let mut pauses = own().filter_map(|it| self.pauses.get(&it.bundle)).flatten();
+        let mut facts = own().flat_map(|it| &it.facts);
         pauses.any(|(at, _)| *at > now)
+            || facts.any(|(at, _)| *at > now && it.zone.day(*at) <= it.billed.run_for)
     }
 
     /// Whether nothing of a subscription is to happen any more.

@@ -38,6 +38,8 @@ pub enum BillingMutant {
     KnowsNoNewVersion,
     /// The removal of grants is not written.
     LeavesGrantOn,
+    /// What gateways' answers switch on is not written.
+    GivesNothingForPayments,
     /// Postings of items are lost.
     LosesPosting,
     /// Postings of payments are lost.
@@ -124,6 +126,7 @@ impl StoreBug for Planted {
             | BillingMutant::UsesCreditTwice
             | BillingMutant::MissesLateOutcome
             | BillingMutant::LeavesGrantOn
+            | BillingMutant::GivesNothingForPayments
             | BillingMutant::LosesPosting
             | BillingMutant::LosesPaymentPosting
             | BillingMutant::LosesPeriod
@@ -135,6 +138,10 @@ impl StoreBug for Planted {
 
     fn spoil_entry(&mut self, entry: &mut Entry) {
         let is_late = entry.command == "GatewayInquired";
+        let is_of_gateway = is_late || entry.command == "GatewayReplied";
+        if is_of_gateway && self.mutant == BillingMutant::GivesNothingForPayments {
+            entry.changes.retain(|it| Entitlements::of(it).is_none());
+        }
         let changes = std::mem::take(&mut entry.changes);
         let changes = changes.into_iter().flat_map(|it| self.spoilt(it, is_late));
         entry.changes = changes.collect();
