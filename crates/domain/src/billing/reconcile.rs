@@ -256,11 +256,12 @@ struct Piece<'a> {
 
 impl Piece<'_> {
     /// Keeps the days that a charge of the same plan, phase and rate has in common with the piece, unless the charge has
-    /// all of the piece and more. What is left of the charge: its part of it by days, where the piece keeps some.
+    /// all of the item and more. What is left of the charge: its part of it by days, where the piece keeps some.
     fn keep<'a>(&mut self, charge: RecurringCharge<'a>, run: &Run) -> Option<RecurringCharge<'a>> {
         let (start, end) = (charge.start.max(self.start), charge.end.min(self.end));
         let is_within = (start, end) == (charge.start, charge.end);
-        let has_all = (start, end) == (self.start, self.end);
+        // Of the item, not of the piece: a run that found more of it must not be followed by one that finds less.
+        let has_all = charge.start <= self.item.start && self.item.end <= charge.end;
         if !self.item.is_of(&charge) || start >= end || has_all && !is_within {
             return Some(charge);
         }

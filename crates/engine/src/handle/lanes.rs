@@ -16,7 +16,7 @@ const BACKGROUND_BESIDE_REQUESTS: usize = 3;
 
 /// Where batches take long whatever is in them, as with a server or a slow disk, they have more of these works: one for
 /// each so long. A work itself takes a fraction of that.
-const TIME_OF_A_BATCH_FOR_EACH: Duration = Duration::from_micros(500);
+const TIME_OF_A_BATCH_FOR_EACH: Duration = Duration::from_millis(1);
 
 /// How many of them a batch has at most.
 const BACKGROUND_MAX: usize = 48;
@@ -143,15 +143,16 @@ mod tests {
             batches.iter().map(|it| it[3]).collect::<Vec<_>>()
         };
         assert_eq!(batches(1), [3, 16, 16, 16, 16, 3]);
-        assert_eq!(batches(10), [20, 20, 20, 10]);
+        assert_eq!(batches(10), [10, 16, 16, 16, 12]);
+        assert_eq!(batches(30), [30, 30, 10]);
         assert_eq!(batches(60_000), [48, 22]);
     }
 
     #[test]
     fn one_batch_that_took_long_is_forgotten_after_some() {
         let mut lanes = Lanes::default();
-        lanes.note_time(Duration::from_millis(80));
-        assert_eq!(lanes.background_max(), 20);
+        lanes.note_time(Duration::from_millis(240));
+        assert_eq!(lanes.background_max(), 30);
         (0..8).for_each(|_| lanes.note_time(Duration::from_millis(1)));
         assert_eq!(lanes.background_max(), 16);
     }

@@ -116,6 +116,22 @@ fn a_pause_is_credited_and_the_days_after_it_are_charged_again() {
 }
 
 #[test]
+fn a_year_that_begins_anew_after_a_pause_keeps_what_was_invoiced_of_it() {
+    let mut account = Account::new();
+    let year = Subscription::of("year", BillingPeriod::Annual, "600").day(6).create("2027-06-27");
+    account.check(&year, "2027-06-27", expect!["year 2027-06-27 > 2028-06-06 565.57"]);
+    let paused = year.pause("2027-08-13").resume("2027-08-17");
+    account.check(
+        &paused,
+        "2027-10-09",
+        expect![[r#"
+        year 2027-08-13 > 2027-08-17 -6.56
+        year 2028-06-06 > 2028-08-06 100.00"#]],
+    );
+    account.check(&paused, "2028-06-06", expect![]);
+}
+
+#[test]
 fn what_was_invoiced_is_kept_in_whatever_order_its_items_are_read() {
     let counted = alpha().quantity("2024-01-11", 1);
     let mut account = Account::new();
