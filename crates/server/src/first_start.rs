@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::Config;
 use domain::access::{CreateUser, PutRole};
@@ -12,13 +13,15 @@ use domain::payment::Actor;
 use domain::tenant::CreateTenant;
 use domain::{AccessRejection, Command, Rejection, Request, TenantNo};
 use engine::access::{Access, AccessError};
-use engine::{Answer, Engine, Unavailable};
+use engine::{Answer, Engine, Reason, Unavailable};
 use secrets::random;
 
 /// The administrator's name.
 pub const ADMIN: &str = "admin";
 /// The administrator's role; it may do everything.
 const ADMIN_ROLE: &str = "admin";
+/// When a read is tried again that was refused.
+const READ_AGAIN: Duration = Duration::from_millis(20);
 /// The first tenant's name.
 const DEFAULT_TENANT: &str = "default";
 
@@ -176,6 +179,19 @@ pub fn keep(data_dir: &Path, made: &Made) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether there is no administrator, and no tenant. A server that starts reads much at once: where too many reads wait,
+/// this one comes again.
+async fn missing(engine: &Engine) -> Result<(bool, bool), Unavailable> {
+    loop {
+        let read = engine
+            .read(|queries| Ok((queries.user(ADMIN)?.is_none(), queries.tenant_count()? == 0)));
+        match read.await {
+            Err(it) if it.reason == Reason::ReadersFull => tokio::time::sleep(READ_AGAIN).await,
+            read => return read,
+        }
+    }
+}
+
 /// Creates the administrator and the first tenant if they do not exist, with the given secrets or
 /// generated ones. Generated secrets are kept by `keep` before they are stored, so that a crash cannot
 /// leave an administrator with an unknown password; the next start creates what is missing. All
@@ -189,9 +205,7 @@ pub async fn prepare(
     given: Given,
     keep: impl FnOnce(&Made) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (admin, tenants) =
-        engine.read(|queries| Ok((queries.user(ADMIN)?, queries.tenant_count()?))).await?;
-    let (no_admin, no_tenant) = (admin.is_none(), tenants == 0);
+    let (no_admin, no_tenant) = missing(engine).await?;
     if !no_admin && !no_tenant {
         return Ok(());
     }
